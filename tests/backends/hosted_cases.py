@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from catena.effects import Embed, Embedder, Rate, Reranker, Retry, Services, arun, ask, run
-from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError
+from catena.effects import Embedder, Rate, Reranker, Retry, Services, arun, ask, run
+from catena.model import InvalidReplyError, ParameterError, ServiceError
 from catena.testing import FakeClock
 
 KEY = "pa-test-0123456789abcdefghij"
@@ -90,7 +90,6 @@ class HostedCases:
     embedder_type: ClassVar[type]
     service: ClassVar[str]
     package: ClassVar[str]
-    extra: ClassVar[str]
     variable: ClassVar[str]
     rerank_limit: ClassVar[str]  # the constant of the backend that limits the texts of a request
     embed_limit: ClassVar[str]
@@ -173,8 +172,7 @@ class HostedCases:
     @pytest.mark.parametrize(
         "name",
         recorded(
-            "rerank",
-            *("malformed", "html", "missing", "short", "duplicate", "out_of_range", "negative", "no_score"),
+            "rerank", *("malformed", "html", "missing", "short", "duplicate", "out_of_range", "negative", "no_score")
         ),
     )
     def test_scores_that_do_not_fit_the_texts_are_refused(self, score, vcr, name):
@@ -235,11 +233,6 @@ class HostedCases:
                 call(QUERY, DOCUMENTS)
             assert (caught.value.retry, caught.value.retry_after) == (True, None)
 
-    def test_a_text_that_cannot_be_sent_is_not_taken_for_a_bad_reply(self):
-        with pytest.raises(ServiceError) as caught:
-            self.embedder_type(api_key=KEY, base_url="http://127.0.0.1:1", dim=4).embed_documents(["\ud800"])
-        assert not isinstance(caught.value, InvalidReplyError)
-
     # The key
 
     def test_the_key_shows_nowhere(self, reranker, embedder, monkeypatch):
@@ -297,12 +290,6 @@ class HostedCases:
         with pytest.raises(ParameterError, match="unheard-of"):
             self.embedder_type("unheard-of", api_key=KEY)
 
-    def test_a_missing_sdk_is_named_with_the_line_that_installs_it(self, monkeypatch):
-        monkeypatch.setattr(self.backend, "find_spec", lambda name: None)
-        for made in (self.reranker_type, self.embedder_type):
-            with pytest.raises(MissingExtraError, match=rf"catena-core\[{self.extra}\]"):
-                made(api_key=KEY)
-
     def test_the_module_loads_without_its_sdk(self):
         import subprocess
 
@@ -339,18 +326,3 @@ class HostedCases:
         assert clock.now() == pytest.approx(7.0)
         assert [event.kind for event in events] == ["started", "retried", "started", "finished"]
         assert vcr.all_played
-
-    @recording("rerank_401")
-    def test_the_driver_does_not_try_a_refused_key_again(self, reranker, vcr):
-        clock = FakeClock()
-        with pytest.raises(ServiceError, match=self.variable):
-            run(ask([Rate(query=QUERY, texts=DOCUMENTS)]), Services(reranker=reranker, clock=clock))
-        assert (clock.now(), vcr.play_count) == (0.0, 1)
-
-    @recording("embed_500")
-    def test_the_driver_asks_again_after_a_fault_of_the_service(self, embedder, vcr):
-        clock = FakeClock()
-        services = Services(embedder=embedder, clock=clock, retry=Retry(base_seconds=2.0, jitter=0.0))
-        (rows,) = run(ask([Embed(texts=TEXTS)]), services)
-        np.testing.assert_allclose(rows, ROWS, atol=1e-7)
-        assert clock.now() == pytest.approx(2.0)

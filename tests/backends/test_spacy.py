@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
-from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from catena.backends import SpacyRecognizer
-from catena.backends import spacy_entities as backend
 from catena.effects import EntityRecognizer, Services, arun, run
 from catena.enrichment import CodeDetector, RecognizerDetector, detect_entities, query_entities
-from catena.model import Chunk, Document, MissingExtraError, ParameterError, ServiceError
+from catena.model import CatenaError, Chunk, Document, ServiceError
 
 PATTERNS = [
     {"label": "PRODUCT", "pattern": [{"LOWER": "hx"}, {"ORTH": "-"}, {"SHAPE": "ddd"}]},
@@ -29,8 +27,65 @@ def pipeline(patterns: list[dict[str, Any]] = PATTERNS, language: str = "en") ->
     return made
 
 
+class Rules:
+    """A pipeline without spaCy: a word with a capital is a product, one with an A an organisation."""
+
+    max_length, pipe_names = 40, ("ruler",)
+
+    def __init__(self, labels=("ORG", "PRODUCT"), assigns=("doc.ents",)):
+        self.meta = {"lang": "en", "name": "rules", "version": "1.0"}
+        self.pipeline, self.assigns = [("ruler", SimpleNamespace(labels=labels))], assigns
+
+    def get_pipe_meta(self, name):
+        return SimpleNamespace(assigns=self.assigns)
+
+    def to_bytes(self, exclude):
+        return repr(self.pipeline).encode()
+
+    def pipe(self, texts, batch_size):
+        for text in texts:
+            if len(text) > self.max_length or "burst" in text:
+                raise ValueError("burst")
+            words = [word for word in text.split() if word[0].isupper()]
+            yield SimpleNamespace(
+                ents=[SimpleNamespace(text=w, label_="ORG" if w[0] == "A" else "PRODUCT") for w in words]
+            )
+
+
+named = SpacyRecognizer
+
+
+def test_labels_of_the_request_go_before_the_recognisers_own():
+    texts = ["Acme sells the Hexa", "", "nothing"]
+    assert named(Rules()).recognise(texts) == (("Acme", "Hexa"), (), ())
+    assert named(Rules()).recognise(texts, ("ORG",)) == (("Acme",), (), ())
+    assert named(Rules(), labels=["PRODUCT"]).recognise(texts) == (("Hexa",), (), ())
+    assert named(Rules(), labels=["PRODUCT"], batch_size=1).recognise(texts, ("ORG",)) == (("Acme",), (), ())
+    assert named(Rules(labels=())).recognise(texts, ("ANY",)) == ((), (), ())  # it tells no labels
+    names = {named(Rules(), labels=labels).identity for labels in ((), ("ORG",), ("PRODUCT",))}
+    assert {name.partition("@")[0] for name in names} == {"spacy/en_rules-1.0"}
+    assert len(names) == 3
+    assert named(Rules(labels=("X",))).identity not in names
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: named(Rules(assigns=("doc.tags",))), "one with a component that finds entities"),
+        (lambda: named(Rules(), labels=("product",)), r"labels must be some of ORG, PRODUCT, got \['product'\]"),
+        (lambda: named(Rules()).recognise(["x"], ("PERSON",)), "labels must be some of ORG, PRODUCT"),
+        (lambda: named(Rules(), batch_size=0), "batch_size must be an integer >= 1, got 0"),
+        (lambda: named(Rules()).recognise(["x", "y" * 41]), "has 41 characters, the pipeline takes 40"),
+        (lambda: named(Rules()).recognise(["x", "burst"]), "finding entities in 2 texts failed: ValueError"),
+    ],
+)
+def test_what_cannot_find_anything_is_refused_by_name(make, said):
+    with pytest.raises(CatenaError, match=said):
+        make()
+
+
 @pytest.mark.entities
-def test_entities_come_as_printed_in_order_of_texts() -> None:
+def test_entities_come_as_printed_in_order_of_texts():
     recognizer = SpacyRecognizer(pipeline())
     assert isinstance(recognizer, EntityRecognizer)
     texts = ["Acme Pumps sells the hx - 200 and the Hexa Pump.", "", "Nothing here."]
@@ -40,14 +95,7 @@ def test_entities_come_as_printed_in_order_of_texts() -> None:
 
 
 @pytest.mark.entities
-def test_its_own_labels_count_where_a_request_names_none() -> None:
-    recognizer = SpacyRecognizer(pipeline(), labels=("PRODUCT",))
-    assert recognizer.recognise(["the Hexa Pump of Acme Pumps"]) == (("Hexa Pump",),)
-    assert recognizer.recognise(["the Hexa Pump of Acme Pumps"], ("ORG",)) == (("Acme Pumps",),)
-
-
-@pytest.mark.entities
-def test_it_finds_the_entities_of_documents_and_questions() -> None:
+def test_it_finds_the_entities_of_documents_and_questions():
     text = "The Hexa Pump is made by Acme Pumps."
     chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(text), text=text)
     services = Services(recognizer=SpacyRecognizer(pipeline()))
@@ -59,7 +107,7 @@ def test_it_finds_the_entities_of_documents_and_questions() -> None:
 
 
 @pytest.mark.entities
-def test_the_identity_changes_with_rules_labels_and_language() -> None:
+def test_the_identity_changes_with_rules_labels_and_language():
     same = SpacyRecognizer(pipeline()).identity
     assert same == SpacyRecognizer(pipeline()).identity
     assert same.startswith("spacy/en_pipeline-0.0.0@")
@@ -72,24 +120,7 @@ def test_the_identity_changes_with_rules_labels_and_language() -> None:
 
 
 @pytest.mark.entities
-def test_what_cannot_find_anything_is_refused_at_once() -> None:
-    spacy = pytest.importorskip("spacy")
-    with pytest.raises(ParameterError, match=r"pipeline must be one with a component that finds entities, got \[\]"):
-        SpacyRecognizer(spacy.blank("en"))
-    tagger = spacy.blank("en")
-    tagger.add_pipe("sentencizer")
-    with pytest.raises(ParameterError, match="finds entities"):
-        SpacyRecognizer(tagger)
-    with pytest.raises(ParameterError, match=r"labels must be some of ORG, PRODUCT, got \['product'\]"):
-        SpacyRecognizer(pipeline(), labels=("product",))
-    with pytest.raises(ParameterError, match="labels must be some of ORG, PRODUCT"):
-        SpacyRecognizer(pipeline()).recognise(["x"], ("PERSON",))
-    with pytest.raises(ParameterError, match="batch_size must be an integer >= 1, got 0"):
-        SpacyRecognizer(pipeline(), batch_size=0)
-
-
-@pytest.mark.entities
-def test_one_text_that_is_too_long_loses_no_other() -> None:
+def test_one_text_that_is_too_long_loses_no_other():
     made = pipeline()
     made.max_length = 100
     with pytest.raises(ServiceError, match="spacy: a text has 200 characters, the pipeline takes 100"):
@@ -107,7 +138,7 @@ def test_one_text_that_is_too_long_loses_no_other() -> None:
 
 
 @pytest.mark.entities
-def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail() -> None:
+def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail():
     spacy = pytest.importorskip("spacy")
     from spacy.language import Language
 
@@ -127,23 +158,8 @@ def test_a_component_of_ones_own_may_tell_no_labels_and_may_fail() -> None:
 
 
 @pytest.mark.entities
-def test_threads_take_turns() -> None:
-    recognizer = SpacyRecognizer(pipeline())
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda i: recognizer.recognise([f"Acme Pumps {i}"] * 20), range(8)))
-    assert set(results) == {(("Acme Pumps",),) * 20}
-
-
-@pytest.mark.entities
-def test_a_pipeline_that_is_not_there_is_our_error() -> None:
+def test_a_pipeline_that_is_not_there_is_our_error():
     pytest.importorskip("spacy")
     with pytest.raises(ServiceError, match=r"'absent_model' cannot be loaded \(OSError\)") as caught:
         SpacyRecognizer("/somewhere/absent_model")
     assert "somewhere" not in str(caught.value)
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[spacy\]'") as caught:
-        SpacyRecognizer("en_core_web_sm")
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.backends import TfidfScorer, tfidf
+from catena.backends import TfidfScorer
 from catena.effects import Services, run
-from catena.model import Chunk, MissingExtraError
+from catena.model import Chunk
 from catena.retrieval import ExactUnion, retrieve_views, stored
 from catena.retrieval.in_memory import ViewCollection
 
@@ -32,7 +32,7 @@ def by_formula(query: str, texts: list[str], sublinear: bool = False) -> list[fl
     return [sum(asked.get(w, 0.0) * weight for w, weight in vector(counts).items()) for counts in held]
 
 
-def test_the_formula_by_hand() -> None:
+def test_the_formula_by_hand():
     # idf: pump in 2 of 2 texts -> ln(3/3) + 1 = 1; level in 1 -> ln(3/2) + 1 = 1.405; vectors (1), (1, 1.405)
     rare = math.log(1.5) + 1
     scores = TfidfScorer(["pump", "pump level"]).score("level valve")
@@ -43,26 +43,26 @@ some_texts = st.lists(st.lists(st.sampled_from("abcdef"), max_size=7).map(" ".jo
 
 
 @given(some_texts, st.lists(st.sampled_from("abcxyz"), max_size=4).map(" ".join), st.booleans())
-def test_scores_are_the_formula(texts: list[str], query: str, sublinear: bool) -> None:
+def test_scores_are_the_formula(texts, query, sublinear):
     scores = TfidfScorer(texts, sublinear=sublinear).score(query)
     assert scores.tolist() == pytest.approx([x or -math.inf for x in by_formula(query, texts, sublinear)])
     assert not (scores > 1 + 1e-9).any()
 
 
-def test_texts_and_questions_without_words_find_nothing() -> None:
+def test_texts_and_questions_without_words_find_nothing():
     assert TfidfScorer(["", "…"]).score("pump").tolist() == [-math.inf, -math.inf]
     assert TfidfScorer([]).score("pump").shape == (0,)
     assert np.isneginf(TfidfScorer(["pump"]).score("")).all()
 
 
-def test_words_of_any_script_are_words() -> None:
+def test_words_of_any_script_are_words():
     scores = TfidfScorer(["水泵启动", "Straße", "a b"]).score("水泵")
     assert scores[0] > 0
     assert np.isneginf(scores[1:]).all()
     assert TfidfScorer(["Straße", "b"]).score("STRASSE")[0] == pytest.approx(1.0)
 
 
-def test_it_is_a_route_over_any_view() -> None:
+def test_it_is_a_route_over_any_view():
     chunks = [
         Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
         for name, text in {"a": "the pump", "b": "the level"}.items()
@@ -73,9 +73,3 @@ def test_it_is_a_route_over_any_view() -> None:
         Services(store=store),
     )
     assert [hit.chunk.id for hit in found.hits] == ["b"]
-
-
-def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tfidf, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena-core\[tfidf\]"):
-        TfidfScorer(["pump"])

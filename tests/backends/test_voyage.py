@@ -15,7 +15,7 @@ from catena.model import InvalidReplyError
 class TestVoyage(HostedCases):
     backend = backend
     reranker_type, embedder_type = VoyageReranker, VoyageEmbedder
-    service, package, extra, variable = "voyage", "voyageai", "voyage", "VOYAGE_API_KEY"
+    service, package, variable = "voyage", "voyageai", "VOYAGE_API_KEY"
     rerank_limit = embed_limit = "MAX_ITEMS"
 
     @recording("embed_any_order")
@@ -28,7 +28,7 @@ class TestVoyage(HostedCases):
             embed(TEXTS)
 
 
-def test_documented_limits_are_obeyed() -> None:
+def test_documented_limits_are_obeyed():
     plan = VoyageReranker(api_key=KEY)._plan("query", ["text"] * 2_500)
     assert [len(request) for request in plan.requests] == [1_000, 1_000, 500]
     assert [len(part) for part in VoyageEmbedder(api_key=KEY)._parts(["text"] * 2_500)] == [1_000, 1_000, 500]
@@ -36,7 +36,7 @@ def test_documented_limits_are_obeyed() -> None:
     assert [len(part) for part in old._parts(["text"] * 300)] == [128, 128, 44]
 
 
-def test_a_request_never_holds_more_tokens_than_the_service_takes() -> None:
+def test_a_request_never_holds_more_tokens_than_the_service_takes():
     query, texts = "q" * 400, ["x" * 1_600] * 900
     for request in VoyageReranker(api_key=KEY)._plan(query, texts).requests:
         assert sum(len(query) + len(piece) for piece in request) <= 600_000
@@ -45,18 +45,18 @@ def test_a_request_never_holds_more_tokens_than_the_service_takes() -> None:
 
 
 @pytest.mark.parametrize(("model", "pair"), [("rerank-2.5", 32_000), ("rerank-2", 16_000), ("unheard-of", 4_000)])
-def test_query_and_window_fit_the_model_together(model: str, pair: int) -> None:
+def test_query_and_window_fit_the_model_together(model, pair):
     plan = VoyageReranker(model, api_key=KEY)._plan("q" * 500, ["word " * 30_000])
     assert 0.9 * pair < max(len(piece) + 500 for piece in plan.pieces) <= pair - 96
 
 
-def test_the_dimension_is_sent_only_where_it_is_chosen() -> None:
+def test_the_dimension_is_sent_only_where_it_is_chosen():
     assert VoyageEmbedder(api_key=KEY, dim=256)._body(["a"], "query")["output_dimension"] == 256
     assert VoyageEmbedder(api_key=KEY, dim=1024)._body(["a"], "query")["output_dimension"] is None
     assert VoyageEmbedder("voyage-3-lite", api_key=KEY).dim == 512
 
 
-def test_several_event_loops_one_after_the_other(monkeypatch) -> None:
+def test_several_event_loops_one_after_the_other(monkeypatch):
     reranker = VoyageReranker(api_key=KEY, base_url="http://127.0.0.1:1", timeout=2)
     for _ in range(2):
         with pytest.raises(Exception, match="APIConnectionError"):

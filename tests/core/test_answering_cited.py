@@ -82,7 +82,7 @@ UNTIDY = {
 
 
 @pytest.mark.parametrize("name", UNTIDY)
-def test_an_untidy_reply_is_read_as_a_tidy_one(name: str):
+def test_an_untidy_reply_is_read_as_a_tidy_one(name):
     found = check_answer(UNTIDY[name], PASSAGES)
     assert "2.4 N·m" in found.text
     assert "uote" not in found.text
@@ -199,6 +199,8 @@ def test_a_quote_supports_only_what_it_speaks_of(statement, quote, proof):
         ("At least 5 V are needed at the input.", "The input needs at least 5 V", "supported"),
         ("La température est affichée.", "The temperature is shown", "supported"),  # a cognate
         ("The lid is locked.", "The door is red", "unchecked"),
+        ("The ox ran.", "The ox sleeps", "unchecked"),  # words of two letters say nothing
+        ("The cat ran.", "The cat sleeps", "supported"),
         ("ねじを締めるのです。", "それはいいのです", "unchecked"),
         ("يجب إغلاق الغطاء.", "يجب إغلاق الغطاء", "supported"),
     ],

@@ -15,7 +15,6 @@ from catena.answering import IntegratedContext, integrate
 from catena.answering.integration import beginning, inside, shortened
 from catena.model import CAPTION, Chunk, Hit, ParameterError, Segment, citation
 from catena.text import count_tokens
-from conftest import printed_under_hash_seeds
 
 LAYOUTS = ("grouped", "value", "plain")
 
@@ -29,13 +28,10 @@ class Valued:
 def segment(text: str, document: str = "hx210", start: int = 0, **fields: object) -> Segment:
     title = fields.pop("title", document.upper())
     given_: dict[str, object] = {
-        "id": f"{document}-{start}-{len(text)}",
-        "path": ("4 Installation",),
-        "chunk_ids": (f"{document}-{start}",),
-        "pages": (9, 9),
-        "lines": (start + 1, start + 1 + text.count("\n")),
+        "id": f"{document}-{start}-{len(text)}", "path": ("4 Installation",), "chunk_ids": (f"{document}-{start}",),
+        "pages": (9, 9), "lines": (start + 1, start + 1 + text.count("\n")),
         "metadata": {"title": title} if title else {},
-    }
+    }  # fmt: skip
     return Segment(document_id=document, start=start, end=start + len(text), text=text, **{**given_, **fields})
 
 
@@ -87,12 +83,6 @@ def test_a_text_for_readers():
         "Document context: the following excerpt is from a document titled 'HX200'.\n\n"
         "[2] HX200 › 4 Installation, page 9, line 501\n> Tighten to 1.8 N·m."
     )
-
-
-def test_nothing_gives_nothing():
-    for layout in LAYOUTS:
-        context = integrate((), layout=layout, budget_tokens=0, count=count_tokens)
-        assert (context.text, context.passages, context.left_out, context.tokens) == ("", (), (), 0)
 
 
 def test_bare_segments_are_given_best_first_and_hits_bring_their_scores():
@@ -151,12 +141,6 @@ def test_boilerplate_is_shown_once_and_names_all_its_places():
     assert 'also="HX200 › 4 Installation, page 9, line 3; HX210 › 4 Installation, page 9, line 91"' in context.text
     plain = integrate([late, again], layout="plain").text
     assert "[1] HX210 › 4 Installation, page 9, line 91 (also: HX200 › 4 Installation, page 9, line 3)\n" in plain
-
-
-def test_what_shows_nothing_is_left_out():
-    context = integrate([segment(" \n "), segment("text", "b")])
-    assert shown(context) == [(1, "text")]
-    assert [(left.segment.text, left.reason) for left in context.left_out] == [(" \n ", "blank")]
 
 
 def test_all_that_says_the_same_is_left_out_with_it():
@@ -306,38 +290,18 @@ def test_borders_of_lines_and_sentences(text, pieces):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("given_", "options", "said"),
     [
-        {"budget_tokens": -1, "count": words},
-        {"budget_tokens": 10},
-        {"layout": "table"},
+        (THREE, {"budget_tokens": -1, "count": words}, "budget_tokens"),
+        (THREE, {"budget_tokens": 10}, "count="),
+        (THREE, {"layout": "table"}, "layout"),
+        ((THREE[0], Valued(segment("b", "c"), float("nan"))), {}, "values must be numbers"),
+        ((THREE[0], THREE[1].segment), {}, "all with values, or none"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options):
-    with pytest.raises(ParameterError):
-        integrate(THREE, **options)
-
-
-def test_a_value_that_is_no_number_is_refused():
-    with pytest.raises(ParameterError, match="values must be numbers"):
-        integrate([Valued(segment("a"), 0.5), Valued(segment("b", "c"), float("nan"))])
-
-
-def test_values_for_some_are_refused():
-    with pytest.raises(ParameterError, match="all with values, or none"):
-        integrate([THREE[0], THREE[1].segment])
-
-
-def test_any_hash_seed_gives_the_same_text():
-    code = (
-        "from catena.answering.integration import integrate; from catena.model import Segment\n"
-        "of = lambda d, s: Segment(id=d + str(s), document_id=d, start=s, end=s + 4, text='%s%03d' % (d, s), "
-        "path=(), chunk_ids=())\n"
-        "print(integrate([of(d, s) for d in 'cab' for s in (9, 0)], budget_tokens=200, count=len).text)\n"
-        "print(integrate([of(d, s) for d in 'abc' for s in (0, 9)]).text)"
-    )
-    outputs = printed_under_hash_seeds(code)
-    assert len(outputs) == 1
+def test_what_makes_no_sense_is_refused(given_, options, said):
+    with pytest.raises(ParameterError, match=said):
+        integrate(given_, **options)
 
 
 def test_many_segments_take_one_count_where_all_fit():

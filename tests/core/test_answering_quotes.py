@@ -115,7 +115,7 @@ def verified(text: str, number: int = 1):
         ("…", "missing", ""),
     ],
 )
-def test_each_state_by_hand(quoted: str, state: str, printed: str | None):
+def test_each_state_by_hand(quoted, state, printed):
     found = verified(quoted)
     assert found.state == state
     assert found.verified == (state in ("exact", "normalised"))
@@ -353,21 +353,6 @@ def test_lines_of_a_real_manual_are_found_with_their_page_and_line():
     assert (document.text, chunks) == before
     alone = verify_quotes(quotes, chunks)
     assert [each.lines for each in alone] == [each.lines for each in found]
-
-
-def test_no_changed_value_of_a_real_manual_is_verified():
-    document, chunks = manual()
-    whole = Wording(document.text).folded
-    quotes = []
-    for number, chunk in enumerate(chunks, start=1):
-        for match in re.finditer(r"[^\n]*\d[^\n]*", chunk.text):
-            line = match.group()
-            at = re.search(r"\d", line).start()
-            changed = line[:at] + str((int(line[at]) + 3) % 10) + line[at + 1 :]
-            if Wording(changed).folded not in whole:
-                quotes.append(Quote(number, changed))
-    assert len(quotes) > 80
-    assert {found.state for found in verify_quotes(quotes, chunks)} == {"altered", "missing"}
 
 
 def test_long_texts_and_gaps_cost_no_more_than_their_length():

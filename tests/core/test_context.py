@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,6 @@ from catena.structure import (
     HeaderTemplate,
     chunk_header,
     context_view,
-    context_views,
     reader_text,
     segment_header,
 )
@@ -81,11 +78,6 @@ def test_only_what_is_known_is_said(told, expected):
     assert chunk_header(chunk(**told)) == expected
 
 
-def test_without_a_header_there_is_no_empty_line():
-    bare = chunk(metadata={}, path=())
-    assert context_view(bare).text == reader_text(bare) == "x."
-
-
 def test_the_documents_title_is_not_named_again_as_a_section():
     assert chunk_header(chunk(metadata={"title": "Northmoor 2021"}, path=("NORTHMOOR  2021",))).count("titled") == 1
     below = chunk(metadata={"title": "Northmoor 2021"}, path=("Northmoor 2021", "Debts"))
@@ -124,13 +116,6 @@ def test_a_template_of_ones_own_words():
 def test_a_template_that_could_not_work_is_refused(given):
     with pytest.raises(ParameterError):
         HeaderTemplate(**given)
-
-
-def test_a_header_never_changes_a_chunk():
-    one = chunk()
-    same = deepcopy(one)
-    assert [view.chunk_id for view in context_views([one, one])] == ["c", "c"]
-    assert one == same
 
 
 WORDS = st.text(alphabet="ab é\n{}", max_size=8)

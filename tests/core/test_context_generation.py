@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from copy import deepcopy
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Completion, Journal, Services, arun, run
+from catena.effects import Complete, Completion, Services, run
 from catena.enrichment import (
     ContextOptions,
     DocumentContext,
@@ -33,10 +32,10 @@ from catena.enrichment.context_llm import (
     clean_title,
 )
 from catena.library import prepare
-from catena.model import Document, Entry, MissingServiceError, ParameterError, ServiceError
+from catena.model import Document, Entry, ParameterError, ServiceError
 from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, prose
 from catena.testing import FakeEmbedder, FakeLLM
-from catena.testing.fakes import AngleEmbedder, Slow
+from catena.testing.fakes import AngleEmbedder
 from catena.text import count_tokens
 
 TITLED = (
@@ -68,18 +67,6 @@ def purposes(llm) -> list[str]:
 
 
 # calls
-
-
-def test_one_call_for_the_document_and_one_for_each_section_with_text():
-    llm = FakeLLM(said)
-    found = made(TITLED, llm)
-    assert purposes(llm) == ["document summary", *["section summary"] * 3]  # "Empty" holds its heading alone
-    assert found.title == ""
-    assert found.section_titles == ("",) * 4
-    assert found.summary.startswith("This document is about: ")
-    assert [bool(text) for text in found.section_summaries] == [True, True, False, True]
-    assert found.degraded == ()
-    assert found.cut == ()
 
 
 def test_titles_are_asked_first_where_none_is_printed_and_the_summaries_know_them():
@@ -122,14 +109,11 @@ def test_a_printed_title_is_replaced_only_where_asked_for():
 @pytest.mark.parametrize(
     ("told", "title"),
     [
-        ({"title": "files/hx-210.pdf"}, ""),
-        ({"title": "hx-210"}, ""),
-        ({"title": "HX 210", "source": "HX_210.pdf"}, ""),
-        ({"title": "Pump"}, "Pump"),
-        ({"title": " HX210 Pump ", "source": "x.pdf"}, "HX210 Pump"),
-        ({}, ""),
+        ({"title": "files/hx-210.pdf"}, ""), ({"title": "hx-210"}, ""),
+        ({"title": "HX 210", "source": "HX_210.pdf"}, ""), ({"title": "Pump"}, "Pump"),
+        ({"title": " HX210 Pump ", "source": "x.pdf"}, "HX210 Pump"), ({}, ""),
     ],
-)
+)  # fmt: skip
 def test_the_name_of_a_file_is_no_printed_title(told, title):
     document = Document(id="files/hx-210.pdf", text="Words.", **told)
     assert printed_title(document) == title
@@ -228,19 +212,13 @@ def test_a_beginning_is_one_and_fits(text, limit):
 @pytest.mark.parametrize(
     ("reply", "title"),
     [
-        ('"HX210 Pump"', "HX210 Pump"),
-        ("  **HX210  Pump**\n", "HX210 Pump"),
-        ("Title: “HX210 Pump”", "HX210 Pump"),
-        ("The 'HX' and the 'HY'", "The 'HX' and the 'HY'"),
-        ("《水泵手册》", "水泵手册"),
-        ("I, Robot", "I, Robot"),
-        ("Titre : La pompe HX210", "La pompe HX210"),
-        ("标题：水泵手册", "水泵手册"),
-        ("<title>HX210 Pump</title>", "HX210 Pump"),
-        ("None of Your Business", "None of Your Business"),
+        ('"HX210 Pump"', "HX210 Pump"), ("  **HX210  Pump**\n", "HX210 Pump"), ("Title: “HX210 Pump”", "HX210 Pump"),
+        ("The 'HX' and the 'HY'", "The 'HX' and the 'HY'"), ("《水泵手册》", "水泵手册"), ("I, Robot", "I, Robot"),
+        ("Titre : La pompe HX210", "La pompe HX210"), ("标题：水泵手册", "水泵手册"),
+        ("<title>HX210 Pump</title>", "HX210 Pump"), ("None of Your Business", "None of Your Business"),
         ("Your job title: a guide", "Your job title: a guide"),
     ],
-)
+)  # fmt: skip
 def test_titles_that_are_taken(reply, title):
     assert clean_title(reply) == title
 
@@ -248,16 +226,11 @@ def test_titles_that_are_taken(reply, title):
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("HX210\n\nI chose this title because", "several lines"),
-        ("Sure! The title is HX210", "talks about"),
-        ("I'm sorry, there is no title", "talks about"),
-        ('""', "no title"),
-        ("—", "no title"),
-        ("N/A", "no title"),
-        ("No title found.", "no title"),
-        ("x" * (LONGEST_TITLE + 1), "201 characters"),
+        ("HX210\n\nI chose this title because", "several lines"), ("Sure! The title is HX210", "talks about"),
+        ("I'm sorry, there is no title", "talks about"), ('""', "no title"), ("—", "no title"), ("N/A", "no title"),
+        ("No title found.", "no title"), ("x" * (LONGEST_TITLE + 1), "201 characters"),
     ],
-)
+)  # fmt: skip
 def test_titles_that_are_refused(reply, why):
     with pytest.raises(ValueError, match=why):
         clean_title(reply)
@@ -272,19 +245,11 @@ def test_titles_that_are_refused(reply, why):
         "Ce document traite de : la pompe HX210.",
         "Dieses Dokument handelt von: der Pumpe HX210, Bauj. 1990.",
         "本文档的内容是：HX210水泵的安装。",
-        "Этот документ о: насосе HX210.",
     ],
 )
-def test_summaries_that_are_taken(reply):
-    assert clean_summary(f' "{reply}"\n', "document") == reply
-
-
-@pytest.mark.parametrize(
-    "around", ["<summary>{}</summary>", "```\n{}\n```", "Here is the summary:\n{}\n\nLet me know!"]
-)
-def test_what_models_write_around_a_summary_is_left_out(around):
-    summary = "This document is about: the HX210 pump."
-    assert clean_summary(around.format(summary), "document") == summary
+def test_summaries_that_are_taken_without_what_models_write_around_them(reply):
+    for around in (' "{}"\n', "<summary>{}</summary>", "Here is the summary:\n{}\n\nLet me know!"):
+        assert clean_summary(around.format(reply), "document") == reply
 
 
 @pytest.mark.parametrize(
@@ -338,8 +303,6 @@ def test_the_stand_ins_of_a_dry_run_are_answers_that_would_be_taken(purpose):
     ("bad", "why"),
     [
         (Completion(text="This section is about: half", finish_reason="length"), "did not end by itself"),
-        (Completion(text="I will not.", finish_reason="refusal"), "did not end by itself"),
-        (Completion(text="  "), "empty"),
         (Completion(text="Sure! Here you go."), "talks about a summary"),
         (ServiceError("llm", "the line is dead"), "the line is dead"),
     ],
@@ -372,56 +335,7 @@ def test_without_a_title_the_summaries_go_on():
     assert all(found.section_summaries)
 
 
-def test_nobody_to_ask_is_no_failure_of_the_model():
-    entry = entry_of(TITLED)
-    with pytest.raises(MissingServiceError):
-        run(context_by_llm(entry.document, entry.sections, count=count_tokens), Services())
-
-
-def test_a_driver_that_does_not_check_answers_is_checked_here():
-    entry = entry_of(TITLED)
-    step = context_by_llm(entry.document, entry.sections, count=count_tokens)
-    batch = next(step)
-    with pytest.raises(StopIteration) as end:
-        step.send([Completion(text="chatter")] * len(batch))
-    assert len(end.value.value.degraded) == len(batch) == 4
-
-
 # determinism and journal
-
-
-def test_neither_order_nor_driver_changes_the_result():
-    plain = made(BARE + TITLED)
-    for seed in range(3):
-        assert made(BARE + TITLED, Slow(FakeLLM(said), 0.01, seed=seed)) == plain
-    entry = entry_of(BARE + TITLED)
-    step = context_by_llm(entry.document, entry.sections, count=count_tokens)
-    assert asyncio.run(arun(step, Services(llm=FakeLLM(said)))) == plain
-
-
-def test_a_second_run_with_a_journal_asks_nothing_and_what_failed_is_asked_again(tmp_path):
-    broken = [True]
-
-    def reply(request: Complete) -> str:
-        return "chatter" if broken[0] and "Change the seals" in request.prompt else said(request)
-
-    llm = FakeLLM(reply)
-    entry = entry_of(TITLED)
-    with Journal.open(tmp_path / "journal.db") as journal:
-        services = Services(llm=llm, journal=journal)
-
-        def again() -> DocumentContext:
-            return run(context_by_llm(entry.document, entry.sections, count=count_tokens), services)
-
-        first = again()
-        asked = len(llm.calls)
-        assert (asked, len(first.degraded)) == (4, 2)
-        broken[0] = False
-        second = again()
-        assert len(llm.calls) == asked + 2
-        assert not second.degraded
-        assert again() == second
-        assert len(llm.calls) == asked + 2
 
 
 # into the entry
@@ -565,36 +479,22 @@ def test_offline_a_files_name_gives_way_to_the_one_first_heading_alone(text, tit
     assert run(step, Services(embedder=FakeEmbedder(8))).title == title
 
 
-def test_offline_a_document_without_any_name_is_called_by_its_first_line():
-    assert offline("The HX210\n\nIt moves water.\n").title == "The HX210"
-
-
 @pytest.mark.parametrize(
     ("text", "title"),
     [
-        ("HX210 Manual\n\nWords.", "HX210 Manual"),
-        ("\n---\n\n  **HX210 Manual**  \nWords.", "HX210 Manual"),
-        ("A sentence is no title.\nHX210", ""),
-        ("![Logo](logo.png)\n", ""),
-        ("| a | b |\n", ""),
-        ("x" * 121, ""),
-        ("123\n\nPump", "Pump"),
-        ("", ""),
+        ("HX210 Manual\n\nWords.", "HX210 Manual"), ("\n---\n\n  **HX210 Manual**  \nWords.", "HX210 Manual"),
+        ("A sentence is no title.\nHX210", ""), ("![Logo](logo.png)\n", ""), ("| a | b |\n", ""), ("x" * 121, ""),
+        ("123\n\nPump", "Pump"), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_a_title_is_a_first_line_that_is_no_sentence(text, title):
     assert first_line(text) == title
 
 
 BLOCKS = [
-    "# One",
-    "Some words say this much.",
-    "* an item that says something",
-    "Few.",
-    "## B",
-    "| a |\n|---|",
+    "# One", "Some words say this much.", "* an item that says something", "Few.", "## B", "| a |\n|---|",
     "还有一些别的句子，写在这里的中文句子足够长，不是吗。第二句也在这里写着，同样也很长，没有别的。",
-]
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(BLOCKS), max_size=9))
@@ -625,7 +525,4 @@ def test_prose_keeps_to_sections_that_cut_through_a_paragraph():
     (section,) = prepare(document).sections
     cut = document.text.index("A third")
     halves = (replace(section, end=cut), replace(section, start=cut, body_start=cut, position=1))
-    assert prose(document, halves) == (
-        ("One sentence here.", "Another one."),
-        ("A third is here.", "And the end."),
-    )
+    assert prose(document, halves) == (("One sentence here.", "Another one."), ("A third is here.", "And the end."))

@@ -9,7 +9,7 @@ from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
 from catena.effects import Complete, Journal, Price, Services, Tariff, run
-from catena.enrichment import ContextOptions, LLMDetector
+from catena.enrichment import ContextOptions
 from catena.formatting import FormatOptions
 from catena.library import UNCHANGED, Preparation, prepare
 from catena.library.ingestion import contextualise
@@ -119,26 +119,6 @@ def test_the_dense_route_compares_the_view_in_context_or_else_the_headed_one(ope
         assert SECTION_SUMMARY in hit.chunk.metadata
 
 
-def test_offline_needs_no_model_and_says_what_the_text_says(opened, files):
-    library = opened(OFFLINE, journal=False)
-    assert {o.state for o in library.index(files)} == {"indexed"}
-    for hit in library.search("What is told of seals and rain?").hits:
-        text = library.get(hit.chunk.document_id).document.text
-        assert hit.chunk.metadata[DOCUMENT_SUMMARY] in text
-        assert hit.chunk.metadata[SECTION_SUMMARY] in text
-    assert {o.reason for o in library.index(files)} == {UNCHANGED}
-    assert library.verify() == ()
-
-
-def test_documents_that_are_parsed_already_get_context_too(opened):
-    llm = model()
-    library = opened(BY_MODEL, llm=llm)
-    library.add(Document(id="a", text=PUMP))
-    assert library.search("seals").hits[0].chunk.metadata[SECTION_SUMMARY] == ANSWERS["section summary"]
-    assert library.replace(Document(id="a", text=PUMP)) == ()
-    assert len(llm.calls) == 3
-
-
 def test_fingerprints_of_older_libraries_stay_and_other_options_index_anew(opened, files):
     how = Preparation()
     before = (how.chunks, how.terms, how.layout, how.engine, how.ruled_tables, how.embed_tables)  # there was context
@@ -221,18 +201,6 @@ def test_sections_that_were_cut_are_told(opened, files):
         "pump.md": "sections summarised from their beginning alone: 0, 1",
     }
     assert {o.reason for o in library.index(files)} == {UNCHANGED}
-
-
-def test_context_and_entities_are_made_side_by_side(opened, files):
-    def reply(request: Complete) -> str:
-        passages = request.prompt.count("<passage ")
-        return ANSWERS[request.purpose] if request.purpose in ANSWERS else str([["rpm"]] * passages).replace("'", '"')
-
-    library = opened(Preparation(context=ContextOptions(), detectors=(LLMDetector(),)), llm=FakeLLM(reply))
-    assert {o.state for o in library.index(files)} == {"indexed"}
-    (hit,) = library.search("the rpm", routes=["keyword"]).hits
-    assert hit.chunk.metadata[SECTION_SUMMARY] == ANSWERS["section summary"]
-    assert library.verify() == ()
 
 
 def test_figures_keep_their_views_where_a_title_is_made(opened, tmp_path):

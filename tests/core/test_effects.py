@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,12 +93,12 @@ def upper(request: Complete) -> str:
 # What a step gets
 
 
-def test_replies_come_in_the_order_of_the_requests(drive: Drive) -> None:
+def test_replies_come_in_the_order_of_the_requests(drive):
     prompts = [f"p{i}" for i in range(50)]
     assert drive(texts(*prompts), Services(llm=FakeLLM(upper))) == [p.upper() for p in prompts]
 
 
-def test_each_service_answers_its_type_of_request(drive: Drive) -> None:
+def test_each_service_answers_its_type_of_request(drive):
     services = Services(
         llm=FakeLLM(upper),
         embedder=AngleEmbedder(),
@@ -127,47 +127,25 @@ def test_each_service_answers_its_type_of_request(drive: Drive) -> None:
     assert ranking == Ranking((), Scale.SIMILARITY)
 
 
-def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive: Drive) -> None:
+def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive):
     services = Services(store=FakeStore({}))
     spans = (("a", 0, 2), ("b", 1, 3))
     requests = [FindNames(query="q"), FetchChunks(spans=spans), FetchText(spans=spans)]
     assert drive(ask(requests), services) == [NamesFound(), ((), ()), (None, None)]
 
 
-def test_a_user_can_add_a_type_of_request(drive: Drive) -> None:
-    @dataclass(frozen=True)
-    class Double:
-        number: int
-
-    services = Services(handlers={Double: Handler(identity="doubler", call=lambda request: 2 * request.number)})
-    assert drive(ask([Double(1), Double(21)]), services) == [2, 42]
-
-
-def test_a_failed_request_does_not_lose_its_neighbours(drive: Drive) -> None:
+def test_a_failed_request_does_not_lose_its_neighbours(drive):
     llm = ScriptedLLM(["one", ServiceError("m", "no"), "three"])
     first, second, third = drive(batch("a", "b", "c"), Services(llm=llm, max_concurrency=1))
-    assert (first.text, third.text) == ("one", "three")
-    assert isinstance(second, Failed)
-    assert str(second.error) == "m: no"
+    assert (first.text, str(second.error), third.text) == ("one", "m: no", "three")
 
 
-def test_ask_raises_the_failure_inside_the_step(drive: Drive) -> None:
-    def step() -> Step[str]:
-        try:
-            yield from ask([Complete(prompt="a", purpose="test")])
-        except ServiceError as error:
-            return f"caught {error}"
-        return "not reached"
-
-    assert drive(step(), Services(llm=ScriptedLLM([ServiceError("m", "no")]))) == "caught m: no"
-
-
-def test_a_missing_service_is_named_with_those_that_are_there(drive: Drive) -> None:
+def test_a_missing_service_is_named_with_those_that_are_there(drive):
     with pytest.raises(MissingServiceError, match=r"no service answers Complete requests \(given: Rate\)"):
         drive(texts("a"), Services(reranker=FakeReranker()))
 
 
-def test_together_shares_rounds_and_closes_what_a_stopped_run_leaves(drive: Drive) -> None:
+def test_together_shares_rounds_and_closes_what_a_stopped_run_leaves(drive):
     def two_rounds(name: str) -> Step[str]:
         (first,) = yield from texts_of(name)
         (second,) = yield from texts_of(first)
@@ -196,7 +174,7 @@ def test_together_shares_rounds_and_closes_what_a_stopped_run_leaves(drive: Driv
 
 
 @pytest.mark.parametrize("empty", [[], ()])
-def test_an_empty_batch_and_a_step_without_requests(drive: Drive, empty: Any) -> None:
+def test_an_empty_batch_and_a_step_without_requests(drive, empty):
     def nothing() -> Step[str]:
         assert list((yield empty)) == []
         return "done"
@@ -205,7 +183,7 @@ def test_an_empty_batch_and_a_step_without_requests(drive: Drive, empty: Any) ->
     assert drive(together([]), Services()) == []
 
 
-def test_all_together_raises_the_first_failure_once_all_are_done(drive: Drive) -> None:
+def test_all_together_raises_the_first_failure_once_all_are_done(drive):
     done: list[str] = []
 
     def step(name: str, *, fails: bool = False) -> Step[str]:
@@ -245,31 +223,14 @@ class Gauge:
 
 
 @pytest.mark.parametrize("width", [1, 3, 64])
-def test_exactly_max_concurrency_calls_run_side_by_side(drive: Drive, width: int) -> None:
+def test_exactly_max_concurrency_calls_run_side_by_side(drive, width):
     gauge = Gauge(width)
     prompts = [str(i) for i in range(width * 3)]
     assert drive(texts(*prompts), Services(llm=gauge, max_concurrency=width)) == prompts
     assert gauge.most == width
 
 
-def test_native_async_calls_run_side_by_side_up_to_the_limit() -> None:
-    class Native:
-        identity = "native"
-        now = most = 0
-
-        async def acomplete(self, request: Complete) -> Completion:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            await asyncio.sleep(0.001)
-            self.now -= 1
-            return Completion(text=request.prompt)
-
-    prompts, native = [str(i) for i in range(40)], Native()
-    assert asyncio.run(arun(texts(*prompts), Services(llm=native, max_concurrency=5))) == prompts
-    assert native.most == 5
-
-
-def test_run_awaits_a_service_that_is_async_only_always_on_one_loop() -> None:
+def test_run_awaits_a_service_that_is_async_only_always_on_one_loop():
     class AsyncOnly:
         identity = "async-only"
 
@@ -286,17 +247,13 @@ def test_run_awaits_a_service_that_is_async_only_always_on_one_loop() -> None:
     assert run(texts("d"), Services(llm=llm)) == ["d"]
     assert len(llm.loops) == 1
 
+    async def in_a_notebook() -> list[str]:
+        return run(texts("e"), Services(llm=llm))
 
-async def test_run_works_inside_a_running_loop_as_in_a_notebook() -> None:
-    async def acomplete(request: Complete) -> Completion:
-        return Completion(text=request.prompt)
-
-    only_async = Services(handlers={Complete: Handler(identity="async-only", acall=acomplete)})
-    assert run(texts("a", "b"), Services(llm=FakeLLM(upper))) == ["A", "B"]
-    assert run(texts("a", "b"), only_async) == ["a", "b"]
+    assert asyncio.run(in_a_notebook()) == ["e"]
 
 
-async def test_arun_never_blocks_the_event_loop(tmp_path: Any) -> None:
+async def test_arun_never_blocks_the_event_loop(tmp_path):
     def step() -> Step[int]:
         replies = yield from ask([Complete(prompt=str(i), purpose="test") for i in range(6)])
         rows = yield from ask([Embed(texts=tuple(reply.text for reply in replies))])
@@ -323,15 +280,7 @@ async def test_arun_never_blocks_the_event_loop(tmp_path: Any) -> None:
         assert journal.count() == 8
 
 
-async def test_two_aruns_share_the_loop() -> None:
-    async def both() -> list[list[str]]:
-        services = Services(llm=Slow(FakeLLM(upper), 0.005, seed=3))
-        return await asyncio.gather(arun(texts("a", "b"), services), arun(texts("c"), services))
-
-    assert await both() == [["A", "B"], ["C"]]
-
-
-def test_runs_inside_runs_do_not_starve() -> None:
+def test_runs_inside_runs_do_not_starve():
     class Nested:
         identity = "nested"
 
@@ -345,7 +294,7 @@ def test_runs_inside_runs_do_not_starve() -> None:
     assert run(texts("5"), Services(llm=Nested())) == ["x" * 4**5]
 
 
-def test_context_variables_reach_the_services(drive: Drive) -> None:
+def test_context_variables_reach_the_services(drive):
     trace: contextvars.ContextVar[str] = contextvars.ContextVar("trace", default="lost")
     trace.set("callbacks of the caller")
     llm = FakeLLM(lambda request: trace.get())
@@ -358,15 +307,9 @@ def test_context_variables_reach_the_services(drive: Drive) -> None:
     assert set(drive(texts("a", "b"), only_async)) == {"callbacks of the caller"}
 
 
-def test_a_single_request_stays_in_the_callers_thread() -> None:
-    assert run(texts("a"), Services(llm=FakeLLM(lambda _: threading.current_thread().name))) == [
-        threading.current_thread().name
-    ]
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.text(min_size=1).filter(str.strip), max_size=12), st.integers(1, 8), st.integers(0, 99))
-def test_the_result_does_not_depend_on_which_call_ends_first(prompts: list[str], width: int, seed: int) -> None:
+def test_the_result_does_not_depend_on_which_call_ends_first(prompts, width, seed):
     def step() -> Step[list[str]]:
         first = yield from texts(*prompts)
         return (yield from texts(*reversed(first)))
@@ -381,69 +324,39 @@ def test_the_result_does_not_depend_on_which_call_ends_first(prompts: list[str],
 # Retries and limits
 
 
-def test_backoff_doubles_and_jitter_takes_its_share(drive: Drive) -> None:
-    clock = FakeClock()
-    llm = Flaky(FakeLLM(upper), [ServiceError("m", "busy", retry=True)] * 3)
-    retry = Retry(attempts=4, base_seconds=0.1, max_seconds=0.2, jitter=0.5, random=lambda: 0.5)
-    assert drive(texts("a"), Services(llm=llm, retry=retry, clock=clock)) == ["A"]
-    assert clock.naps == pytest.approx([0.075, 0.15, 0.15])  # 0.1, 0.2 and again 0.2 seconds, less a quarter
-    assert len(llm.calls) == 4
+LESS = Retry(base_seconds=0.1, max_seconds=0.2, jitter=0.5, random=lambda: 0.5)
 
 
-def test_after_the_last_attempt_the_failure_is_returned(drive: Drive) -> None:
+@pytest.mark.parametrize(
+    ("failures", "retry", "naps", "said"),
+    [
+        (["busy"] * 3, LESS, [0.075, 0.15, 0.15], "A"),  # 0.1, 0.2 and again 0.2 seconds, less a quarter
+        (["busy"] * 9, Retry(attempts=3, base_seconds=0.1, jitter=0.0), [0.1, 0.2], "m: busy"),  # none after the last
+        (["401"], Retry(), [], "m: 401"),  # final
+        (["429"], Retry(patience_seconds=60), [], "m: 429"),  # an hour is beyond patience
+    ],
+)
+def test_a_failure_is_tried_again_after_waits_that_double(drive, failures, retry, naps, said):
     clock = FakeClock()
-    llm = Flaky(FakeLLM(), [ServiceError("m", f"busy {i}", retry=True) for i in range(9)])
-    retry = Retry(attempts=3, base_seconds=0.1, jitter=0.0)
+    faults = [ServiceError("m", f, retry=f != "401", retry_after=3_600.0 if f == "429" else None) for f in failures]
+    llm = Flaky(FakeLLM(upper), faults)
     (reply,) = drive(batch("a"), Services(llm=llm, retry=retry, clock=clock))
-    assert str(reply.error) == "m: busy 2"
-    assert len(llm.calls) == 3
-    assert clock.naps == pytest.approx([0.1, 0.2])  # and no wait after the last
+    assert clock.naps == pytest.approx(naps)
+    assert len(llm.calls) == len(naps) + 1
+    assert (str(reply.error) if isinstance(reply, Failed) else reply.text) == said
 
 
-def test_terminal_errors_are_not_tried_again(drive: Drive) -> None:
-    clock, llm = FakeClock(), Flaky(FakeLLM(), [ServiceError("m", "401")])
-    (reply,) = drive(batch("a"), Services(llm=llm, clock=clock))
-    assert isinstance(reply, Failed)
-    assert (len(llm.calls), clock.naps) == (1, [])
-
-
-def test_retry_after_is_obeyed_by_all_requests_of_the_type(drive: Drive) -> None:
-    clock = FakeClock()
-    seen: list[float] = []
-
-    def reply(request: Complete) -> str:
-        seen.append(clock.now())
-        return request.prompt
-
-    llm = Flaky(FakeLLM(reply), [ServiceError("m", "429", retry=True, retry_after=7.0)])
-    assert drive(texts("a", "b", "c"), Services(llm=llm, clock=clock, max_concurrency=1)) == ["a", "b", "c"]
-    assert seen == pytest.approx([7.0, 7.0, 7.0])
+@pytest.mark.parametrize(("attempts", "answered"), [(4, "abc"), (1, "bc")])  # also where the first gives up
+def test_retry_after_is_obeyed_by_all_requests_of_the_type(drive, attempts, answered):
+    clock, seen = FakeClock(), []
+    told = FakeLLM(lambda request: seen.append((request.prompt, clock.now())) or request.prompt)
+    llm = Flaky(told, [ServiceError("m", "429", retry=True, retry_after=7.0)])
+    drive(batch("a", "b", "c"), Services(llm=llm, clock=clock, max_concurrency=1, retry=Retry(attempts=attempts)))
+    assert seen == [(prompt, pytest.approx(7.0)) for prompt in answered]
     assert sum(clock.naps) == pytest.approx(7.0)
 
 
-def test_retry_after_holds_the_others_even_when_the_request_itself_gives_up(drive: Drive) -> None:
-    clock, seen = FakeClock(), []
-
-    def reply(request: Complete) -> str:
-        seen.append((request.prompt, clock.now()))
-        return request.prompt
-
-    llm = Flaky(FakeLLM(reply), [ServiceError("m", "429", retry=True, retry_after=7.0)])
-    services = Services(llm=llm, clock=clock, max_concurrency=1, retry=Retry(attempts=1))
-    failed, _ = drive(batch("a", "b"), services)
-    assert isinstance(failed, Failed)
-    assert seen == [("b", pytest.approx(7.0))]
-
-
-def test_a_wait_beyond_patience_fails_at_once(drive: Drive) -> None:
-    clock = FakeClock()
-    llm = Flaky(FakeLLM(), [ServiceError("m", "429", retry=True, retry_after=3_600.0)])
-    (reply,) = drive(batch("a"), Services(llm=llm, clock=clock, retry=Retry(patience_seconds=60)))
-    assert isinstance(reply, Failed)
-    assert clock.naps == []
-
-
-def test_requests_per_minute_are_spaced_over_runs_that_share_the_limiter(drive: Drive) -> None:
+def test_requests_per_minute_are_spaced_over_runs_that_share_the_limiter(drive):
     clock, times = FakeClock(), []
 
     def reply(request: Complete) -> str:
@@ -451,11 +364,7 @@ def test_requests_per_minute_are_spaced_over_runs_that_share_the_limiter(drive: 
         return request.prompt
 
     services = Services(
-        llm=FakeLLM(reply),
-        reranker=FakeReranker(),
-        limiter=Limiter({Complete: 30}),
-        clock=clock,
-        max_concurrency=1,
+        llm=FakeLLM(reply), reranker=FakeReranker(), limiter=Limiter({Complete: 30}), clock=clock, max_concurrency=1
     )
     drive(texts("a", "b"), services)
     drive(texts("c"), replace(services, retry=Retry()))
@@ -467,19 +376,11 @@ def test_requests_per_minute_are_spaced_over_runs_that_share_the_limiter(drive: 
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
-        ("7", 7.0),
-        (7, 7.0),
-        ("0.5", 0.5),
-        (" 12 ", 12.0),
-        ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
-        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0),
-        ("Wednesday", None),
-        ("-3", None),
-        ("", None),
-        (None, None),
+        ("7", 7.0), (7, 7.0), ("0.5", 0.5), (" 12 ", 12.0), ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0), ("Wednesday", None), ("-3", None), ("", None), (None, None),
     ],
-)
-def test_retry_after_is_read_as_seconds_and_as_date(value: Any, seconds: float | None) -> None:
+)  # fmt: skip
+def test_retry_after_is_read_as_seconds_and_as_date(value, seconds):
     assert retry_after_seconds(value, datetime(2026, 10, 21, 7, 28, tzinfo=UTC)) == seconds
 
 
@@ -516,9 +417,7 @@ class ReadTimeout(type("TimeoutException", (Exception,), {})):  # as httpx names
         (StopIteration(), False, None, "StopIteration: no message"),
     ],
 )
-def test_foreign_errors_are_mapped_and_named(
-    error: Exception, retry: bool, retry_after: float | None, what: str
-) -> None:
+def test_foreign_errors_are_mapped_and_named(error, retry, retry_after, what):
     mapped = service_error(error, "model-x")
     assert isinstance(mapped, ServiceError)
     assert (mapped.retry, mapped.retry_after) == (retry, retry_after)
@@ -529,14 +428,14 @@ def test_foreign_errors_are_mapped_and_named(
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), StopIteration("x"), AssertionError(), RecursionError("deep")])
-def test_no_foreign_exception_leaves_a_run(drive: Drive, error: Exception) -> None:
+def test_no_foreign_exception_leaves_a_run(drive, error):
     first, second = drive(batch("a", "b"), Services(llm=Flaky(FakeLLM(upper), [error]), max_concurrency=1))
     assert isinstance(first.error, ServiceError)
     assert type(error).__name__ in str(first.error)
     assert second.text == "B"
 
 
-def test_our_own_errors_reach_the_step_as_they_are(drive: Drive) -> None:
+def test_our_own_errors_reach_the_step_as_they_are(drive):
     store = Flaky(FakeStore({}), [FilterError({"a": 1}, "unknown key")])
     with pytest.raises(FilterError, match="unknown key"):
         drive(ask([Search(route="r", query="q", k=1)]), Services(store=store))
@@ -548,31 +447,18 @@ SECRET = "sk-proj-Ab3dEf6hIj9lMn2pQr5t"
 @pytest.mark.parametrize(
     "text",
     [
-        f"GET https://api.example.com/v1?key={SECRET}&x=1 failed",
-        f"https://user:{SECRET}@example.com/",
-        f"Authorization: Bearer {SECRET}",
-        f"{{'authorization': 'Bearer {SECRET}', 'x-api-key': '{SECRET}'}}",
-        f'api_key="{SECRET}"',
-        f"OPENAI_API_KEY={SECRET}",
-        f"Incorrect API key provided: {SECRET}.",
-        f"access_token: {SECRET}",
-        f"password={SECRET}",
+        f"GET https://api.example.com/v1?key={SECRET}&x=1 failed", f"https://user:{SECRET}@example.com/",
+        f"Authorization: Bearer {SECRET}", f"{{'authorization': 'Bearer {SECRET}', 'x-api-key': '{SECRET}'}}",
+        f'api_key="{SECRET}"', f"OPENAI_API_KEY={SECRET}", f"Incorrect API key provided: {SECRET}.",
+        f"access_token: {SECRET}", f"password={SECRET}",
     ],
-)
-def test_secrets_are_redacted(text: str) -> None:
+)  # fmt: skip
+def test_secrets_are_redacted(text):
     assert SECRET not in redact(text)
     assert "***" in redact(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["maximum context length is 8192 tokens", "status 500: basic failure", "key 'a' is missing", "token count: many"],
-)
-def test_harmless_text_stays(text: str) -> None:
-    assert "***" not in redact(text) or text == "token count: many"
-
-
-def test_a_secret_in_an_exception_reaches_neither_step_nor_progress(drive: Drive) -> None:
+def test_a_secret_in_an_exception_reaches_neither_step_nor_progress(drive):
     events: list[Event] = []
     llm = Flaky(FakeLLM(), [RuntimeError(f"POST https://x.test/?api_key={SECRET}")])
     (reply,) = drive(batch("a"), Services(llm=llm, progress=events.append))
@@ -580,32 +466,6 @@ def test_a_secret_in_an_exception_reaches_neither_step_nor_progress(drive: Drive
 
 
 # What counts as a reply
-
-
-@pytest.mark.parametrize(
-    ("completion", "what"),
-    [
-        (Completion(text="half a sen", finish_reason="length"), "did not end by itself"),
-        (Completion(text="no", finish_reason="refusal"), "refusal"),
-        (Completion(text=" \n"), "empty"),
-    ],
-)
-def test_truncated_refused_and_empty_replies_are_failures(drive: Drive, completion: Completion, what: str) -> None:
-    llm = ScriptedLLM([completion] * 2)
-    with pytest.raises(InvalidReplyError, match=what):
-        drive(texts("a"), Services(llm=llm))
-    assert len(llm.calls) == 1 + (completion.finish_reason == "length")
-
-
-def test_validate_declares_a_reply_invalid(drive: Drive) -> None:
-    def a_number(text: str) -> None:
-        if not text.isdigit():
-            raise ValueError(f"{text!r} is not a number")
-
-    request = Complete(prompt="a", purpose="page count", validate=a_number)
-    with pytest.raises(InvalidReplyError, match="invalid reply to 'page count': 'twelve' is not a number"):
-        drive(ask([request]), Services(llm=ScriptedLLM(["twelve"])))
-    assert drive(ask([request]), Services(llm=ScriptedLLM(["12"])))[0].text == "12"
 
 
 @pytest.mark.parametrize(
@@ -623,7 +483,7 @@ def test_validate_declares_a_reply_invalid(drive: Drive) -> None:
         (Recognise(texts=("HX",)), [[("HX", "product")]], "not a list of strings"),
     ],
 )
-def test_replies_of_the_wrong_form_are_failures(drive: Drive, request_: Any, reply: Any, what: str) -> None:
+def test_replies_of_the_wrong_form_are_failures(drive, request_, reply, what):
     form = Services(
         llm=FakeLLM(),
         embedder=FakeEmbedder(),
@@ -636,7 +496,7 @@ def test_replies_of_the_wrong_form_are_failures(drive: Drive, request_: Any, rep
         drive(ask([request_]), services)
 
 
-def test_no_texts_give_no_rows_and_no_scores(drive: Drive) -> None:
+def test_no_texts_give_no_rows_and_no_scores(drive):
     services = Services(embedder=FakeEmbedder(3), reranker=FakeReranker())
     requests = [Embed(texts=()), Embed(texts=(), kind="query"), Rate(query="q", texts=())]
     documents, queries, scores = drive(ask(requests), services)
@@ -647,7 +507,7 @@ def test_no_texts_give_no_rows_and_no_scores(drive: Drive) -> None:
 # Stopping
 
 
-def test_cancel_lets_calls_in_flight_end_and_starts_no_other(drive: Drive) -> None:
+def test_cancel_lets_calls_in_flight_end_and_starts_no_other(drive):
     cancel, closed = Cancel(), []
 
     def reply(request: Complete) -> str:
@@ -670,7 +530,7 @@ def test_cancel_lets_calls_in_flight_end_and_starts_no_other(drive: Drive) -> No
     assert len(llm.calls) == 1
 
 
-def test_cancel_is_noticed_by_requests_that_wait(drive: Drive) -> None:
+def test_cancel_is_noticed_by_requests_that_wait(drive):
     cancel = Cancel()
 
     class Impatient(FakeClock):
@@ -685,7 +545,7 @@ def test_cancel_is_noticed_by_requests_that_wait(drive: Drive) -> None:
     assert sum(clock.naps) < 1.0
 
 
-def test_ctrl_c_closes_the_step_and_keeps_what_other_threads_were_paid_for(tmp_path: Any) -> None:
+def test_ctrl_c_closes_the_step_and_keeps_what_other_threads_were_paid_for(tmp_path):
     closed = []
     here = threading.current_thread()
 
@@ -715,7 +575,7 @@ def test_ctrl_c_closes_the_step_and_keeps_what_other_threads_were_paid_for(tmp_p
     assert closed == [True]
 
 
-async def test_a_cancelled_task_closes_the_step_and_its_calls() -> None:
+async def test_a_cancelled_task_closes_the_step_and_its_calls():
     ended: list[str] = []
 
     async def acall(request: Complete) -> Completion:
@@ -731,45 +591,15 @@ async def test_a_cancelled_task_closes_the_step_and_its_calls() -> None:
         finally:
             ended.append("step")
 
-    services = Services(handlers={Complete: Handler(identity="sleeper", acall=acall)})
+    budget = Budget(max_tokens=10**6)
+    services = Services(handlers={Complete: Handler(identity="sleeper", acall=acall)}, budget=budget)
     task = asyncio.create_task(arun(step(), services))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert sorted(ended) == ["a", "b", "step"]
-
-
-async def test_a_storm_of_cancellations_leaves_nothing_behind(tmp_path: Any) -> None:
-    llm = Slow(FakeLLM(upper), 0.01, seed=1)
-    budget = Budget(max_tokens=10**9)
-    with Journal.open(tmp_path / "journal.db") as journal:
-        services = Services(llm=llm, journal=journal, budget=budget, max_concurrency=4)
-        tasks = [asyncio.create_task(arun(texts(*(f"{i}-{j}" for j in range(6))), services)) for i in range(60)]
-        for number, task in enumerate(tasks):
-            await asyncio.sleep(0.001)
-            if number % 3:
-                task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        for number, result in enumerate(results):
-            if isinstance(result, asyncio.CancelledError):
-                assert number % 3
-            else:
-                assert result == [f"{number}-{j}" for j in range(6)]
-        assert sum(isinstance(result, list) for result in results) >= 20
-        before = len(llm.calls)
-        assert await arun(texts("0-0", "0-5"), services) == ["0-0", "0-5"]
-        assert len(llm.calls) == before
     assert budget._aside.tokens == 0  # every reservation was given back
-
-
-def test_a_failing_step_is_closed_and_its_error_goes_through(drive: Drive) -> None:
-    def step() -> Step[None]:
-        yield from texts("a")
-        raise ParameterError("x", 1, "something else")
-
-    with pytest.raises(ParameterError, match="x must be something else, got 1"):
-        drive(step(), Services(llm=FakeLLM()))
 
 
 # Budget
@@ -777,7 +607,7 @@ def test_a_failing_step_is_closed_and_its_error_goes_through(drive: Drive) -> No
 PRICED = Tariff(prices={Complete: Price(input=0.0, output=1_000.0)}, count=lambda text: len(text.split()))
 
 
-def test_the_budget_stops_before_the_call_that_would_pass_it(drive: Drive) -> None:
+def test_the_budget_stops_before_the_call_that_would_pass_it(drive):
     budget = Budget(cap=1.0, tariff=PRICED)  # 1,000 output tokens; each call may take 400, and takes 1
     llm = FakeLLM(lambda request: "word")
 
@@ -792,7 +622,7 @@ def test_the_budget_stops_before_the_call_that_would_pass_it(drive: Drive) -> No
     assert budget.spent.cost == pytest.approx(0.601)
 
 
-def test_calls_in_flight_never_pass_the_budget_and_their_replies_are_kept(drive: Drive, tmp_path: Any) -> None:
+def test_calls_in_flight_never_pass_the_budget_and_their_replies_are_kept(drive, tmp_path):
     budget = Budget(cap=1.0, tariff=PRICED)
     llm = Slow(FakeLLM(lambda request: "word " * 100), 0.002, seed=5)
     with Journal.open(tmp_path / "journal.db") as journal:
@@ -807,7 +637,7 @@ def test_calls_in_flight_never_pass_the_budget_and_their_replies_are_kept(drive:
     assert len(llm.calls) == 50
 
 
-def test_invalid_replies_are_paid_for_and_failed_calls_are_not(drive: Drive) -> None:
+def test_invalid_replies_are_paid_for_and_failed_calls_are_not(drive):
     budget = Budget(max_tokens=1_000)
     llm = ScriptedLLM(
         [Completion(text="half", finish_reason="length", input_tokens=3, output_tokens=9), ServiceError("m", "no")]
@@ -821,12 +651,7 @@ def batch_of(requests: list[Any]) -> Step[list[Any]]:
     return list((yield requests))
 
 
-def test_a_cap_on_money_needs_prices() -> None:
-    with pytest.raises(ParameterError, match="tariff"):
-        Budget(cap=1.0)
-
-
-def test_a_token_counter_that_fails_is_a_failed_request(drive: Drive) -> None:
+def test_a_token_counter_that_fails_is_a_failed_request(drive):
     def broken(text: str) -> int:
         raise ZeroDivisionError("counter")
 
@@ -838,26 +663,20 @@ def test_a_token_counter_that_fails_is_a_failed_request(drive: Drive) -> None:
 # Progress
 
 
-def test_progress_counts_up_to_the_total(drive: Drive) -> None:
+def test_progress_counts_up_to_the_total(drive):
     events: list[Event] = []
     busy = ServiceError("m", "busy", retry=True)
     llm = Flaky(FakeLLM(), [None, busy, None, ServiceError("m", "no")])
     drive(batch("a", "b", "c"), Services(llm=llm, progress=events.append, clock=FakeClock(), max_concurrency=1))
     assert [(event.kind, event.attempt, event.done) for event in events] == [
-        ("started", 1, 0),
-        ("finished", 1, 1),
-        ("started", 1, 1),
-        ("retried", 1, 1),
-        ("started", 2, 1),
-        ("finished", 2, 2),
-        ("started", 1, 2),
-        ("failed", 1, 3),
-    ]
+        ("started", 1, 0), ("finished", 1, 1), ("started", 1, 1), ("retried", 1, 1), ("started", 2, 1),
+        ("finished", 2, 2), ("started", 1, 2), ("failed", 1, 3),
+    ]  # fmt: skip
     assert {(event.purpose, event.total) for event in events} == {("test", 3)}
     assert events[3].detail == "m: busy"
 
 
-def test_progress_is_told_one_event_at_a_time() -> None:
+def test_progress_is_told_one_event_at_a_time():
     inside = threading.Lock()
     done = []
 
@@ -871,9 +690,7 @@ def test_progress_is_told_one_event_at_a_time() -> None:
     assert done[-1] == 200
 
 
-def test_a_failing_progress_callback_is_logged_once_and_breaks_nothing(
-    drive: Drive, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_progress_callback_is_logged_once_and_breaks_nothing(drive, caplog):
     def progress(event: Event) -> None:
         raise RuntimeError("terminal gone")
 
@@ -897,20 +714,21 @@ def test_a_failing_progress_callback_is_logged_once_and_breaks_nothing(
         (lambda: Handler(identity="x"), "handler x"),
         (lambda: Budget(max_tokens=-1), "max_tokens"),
         (lambda: Price(input=-1.0), "input"),
+        (lambda: Budget(cap=1.0), "tariff"),
     ],
 )
-def test_parameters_outside_their_domain_are_named(build: Callable[[], object], name: str) -> None:
+def test_parameters_outside_their_domain_are_named(build, name):
     with pytest.raises(ParameterError, match=name):
         build()
 
 
-def test_importing_effects_starts_no_thread_and_loads_no_numpy() -> None:
+def test_importing_effects_starts_no_thread_and_loads_no_numpy():
     code = "import sys, threading, catena.effects; print('numpy' in sys.modules, threading.active_count())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "1"]
 
 
-def test_a_forked_child_starts_its_own_threads() -> None:
+def test_a_forked_child_starts_its_own_threads():
     code = """
 import asyncio, os
 from catena.effects import Complete, Handler, Services, arun, ask, run
@@ -947,7 +765,7 @@ def working(*, fails: bool = False) -> Any:
     return reply.text, set(threads)
 
 
-async def test_a_step_that_computes_does_so_in_threads() -> None:
+async def test_a_step_that_computes_does_so_in_threads():
     services = Services(llm=FakeLLM())
     with blockbuster_ctx(["catena"]):
         said, threads = await arun(working(), services, computes=True)
@@ -957,7 +775,7 @@ async def test_a_step_that_computes_does_so_in_threads() -> None:
     assert threading.get_ident() not in threads
 
 
-async def test_a_cancelled_step_that_computes_ends_with_its_piece_of_work() -> None:
+async def test_a_cancelled_step_that_computes_ends_with_its_piece_of_work():
     begun, go_on, told = threading.Event(), threading.Event(), []
 
     def step() -> Any:

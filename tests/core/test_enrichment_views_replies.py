@@ -1,17 +1,18 @@
-"""Summaries as language models write them: what is taken, what is cut, and what is refused."""
+"""Summaries, keywords and questions as language models write them: what is taken, cut and refused; TF-IDF by hand."""
 
 from __future__ import annotations
+
+from math import log
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Completion, Journal, Services, run
-from catena.enrichment import Summaries, make_views
+from catena.enrichment import Keywords, Summaries
 from catena.enrichment.view_asking import LONGEST_REPLY, check_language, read_summary
-from catena.enrichment.view_text import count_words
-from catena.model import Chunk, ServiceError
-from catena.testing import FakeLLM, ScriptedLLM
+from catena.enrichment.view_makers import LONGEST_TERM, read_keywords, read_questions
+from catena.enrichment.view_text import count_words, salient_terms, within
+from catena.text import normalise_term, read_items
 
 CONTENT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm. " * 20
 SUMMARY = "The shaft seal of the pump is changed after 900 hours. The motor turns at 1450 rpm."
@@ -83,43 +84,6 @@ def test_what_is_no_summary_is_refused(reply):
         read(reply)
 
 
-def test_all_bad_answers_are_reported_and_none_is_kept(tmp_path):
-    chunks = [
-        Chunk(id=f"c{n:02}", document_id="d", position=n, start=0, end=len(text), text=text)
-        for n, text in enumerate(f"{CONTENT}Pump number {n} is loud." for n in range(len(BAD)))
-    ]
-    bad = list(BAD.values())
-
-    def answer(request) -> str:
-        return bad[int(request.prompt.partition("Pump number ")[2].split()[0])]
-
-    with Journal.open(tmp_path / "journal") as journal:
-        views, degraded = run(make_views(chunks, [Summaries()]), Services(llm=FakeLLM(answer), journal=journal))
-        assert views == ()
-        assert [each.what for each in degraded] == [f"summary of chunk {chunk.id}" for chunk in chunks]
-        assert all(each.why for each in degraded)
-        good = FakeLLM(lambda request: SUMMARY)
-        views, degraded = run(make_views(chunks, [Summaries()]), Services(llm=good, journal=journal))
-    assert len(good.calls) == len(views) == len(BAD)
-    assert degraded == ()
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (Completion(text=SUMMARY, finish_reason="length"), "did not end by itself"),
-        (Completion(text=SUMMARY, finish_reason="refusal"), "did not end by itself"),
-        (Completion(text=SUMMARY, finish_reason="content_filter"), "did not end by itself"),
-        (ServiceError("model", "the key is not valid"), "the key is not valid"),
-    ],
-)
-def test_what_ends_otherwise_is_reported(reply, reason):
-    chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(CONTENT), text=CONTENT)
-    views, (degraded,) = run(make_views([chunk], [Summaries()]), Services(llm=ScriptedLLM([reply])))
-    assert views == ()
-    assert reason in degraded.why
-
-
 # bounds
 
 
@@ -185,3 +149,170 @@ def test_inflected_words_meet_and_few_words_need_not():
         check_language("Four quite different words", CONTENT, share=0.1)
     check_language("1 2 3", CONTENT, share=1.0)
     check_language(SUMMARY, "", share=1.0)
+
+
+SHORT = "The shaft seal of the HX210 pump is changed after 900 hours. The motor turns at 1450 rpm."
+TERMS = ["shaft seal", "HX210 pump", "900 hours"]
+
+
+# offline
+
+
+def test_salient_terms_by_hand():
+    # sentences S = 3. "red pump": n 2, s 2; "pump" n 3, s 3; "red" n 2, s 2; "blue", "blue valve", "valve": n 1, s 1
+    texts = ["red pump. red pump.", "blue valve, pump"]
+    scores = {"red": 2 * log(4 / 2.5), "pump": 2 * log(4 / 3.5), "blue": log(4 / 1.5)}
+    assert scores["blue"] > scores["red"] > scores["pump"]
+    assert salient_terms(texts, words=9) == (
+        ("red", "red pump", "pump"),  # of equal ones the first in the text; words before pairs within a piece
+        ("blue", "valve", "blue valve", "pump"),
+    )
+    assert salient_terms(texts, words=3) == (("red", "red pump"), ("blue", "valve"))
+
+
+def test_pairs_run_over_no_punctuation_and_numbers_stand_beside_words_only():
+    (terms,) = salient_terms(["Role-playing at 3.5 V; the HX-210's seal (x)"], words=99)
+    assert set(terms) == {
+        *("role", "playing", "role playing", "at", "playing at", "at 3.5", "3.5 v"),
+        *("the", "hx", "the hx", "hx 210", "seal"),
+    }
+
+
+def test_what_most_chunks_hold_tells_none_from_the_others_where_there_are_several():
+    texts = [f"the pump {word}" for word in ("alpha", "beta", "gamma", "delta", "epsilon")]
+    assert salient_terms(texts, words=99)[0] == ("alpha", "pump alpha")
+    assert "pump" in salient_terms(texts[:2], words=99)[0]
+    assert "pump" in salient_terms(texts[:1], words=99)[0]
+
+
+def test_any_language_and_script():
+    terms = salient_terms(["更换密封圈。", "Дверь насоса", "पंप की सील", "泵"], words=99)
+    assert terms[0] == ("更换", "换密", "密封", "封圈")
+    assert terms[1] == ("дверь", "насоса", "дверь насоса")
+    assert terms[2] == ("पंप", "की", "सील", "पंप की", "की सील")
+    assert terms[3] == ("泵",)
+    assert salient_terms(["", " \n", "?! 12 3.4"], words=9) == ((), (), ())
+    assert salient_terms([], words=9) == ()
+
+
+@given(st.lists(st.text(max_size=120), max_size=5), st.integers(1, 40))
+def test_salient_terms_are_bounded_distinct_and_equal_for_equal_chunks(texts, words):
+    lists = salient_terms([*texts, *texts], words=words)
+    assert lists[: len(texts)] == lists[len(texts) :]
+    for terms in lists:
+        assert len(set(terms)) == len(terms)
+        assert count_words(" ".join(terms)) <= sum(map(count_words, terms)) <= words
+
+
+# lists of models
+
+LISTS = {
+    "as asked": '["shaft seal", "HX210 pump", "900 hours"]',
+    "fence": '```json\n["shaft seal", "HX210 pump", "900 hours"]\n```',
+    "talk around": 'Sure! ["shaft seal", "HX210 pump", "900 hours"] Let me know if you need more.',
+    "single quotes and a comma too many": "['shaft seal','HX210 pump' , '900 hours',]",
+    "no quotes": "[shaft seal, HX210 pump, 900 hours]",
+    "object of a row": '{"keywords": "shaft seal; HX210 pump; 900 hours"}',
+    "object of kinds": '{"concepts": ["shaft seal"], "entities": ["HX210 pump"], "descriptions": ["900 hours"]}',
+    "objects with notes": '[{"term": "shaft seal", "why": "x"}, {"term": "HX210 pump"}, {"name": "900 hours"}]',
+    "names and descriptions": '{"shaft seal": "HX210 pump", "900 hours": ""}',
+    "twice the same": '["shaft seal", "Shaft-Seal", "HX210 pump", "900 hours", "hx210 pump"]',
+    "nothing between": '["shaft seal", "", null, "HX210 pump", true, "900 hours", "—"]',
+    "lists in a list": '[["shaft seal"], ["HX210 pump", ["900 hours"]]]',
+    "bullets with talk": "Here are the key terms:\n\n* **shaft seal**\n* HX210 pump\n* 900 hours\n\nDone.",
+    "numbers in brackets": "1) shaft seal\n2) `HX210 pump`\n3) 900 hours",
+    "label and lines": "Keywords:\nshaft seal\nHX210 pump\n900 hours",
+    "label in bold": "**Keywords:** shaft seal, HX210 pump, 900 hours",
+    "label elsewhere": "Schlüsselwörter: shaft seal, HX210 pump, 900 hours",
+    "typographic quotes in lines": "“shaft seal”\n“HX210 pump”\n“900 hours”",
+}
+
+
+@pytest.mark.parametrize("reply", LISTS.values(), ids=LISTS)
+def test_a_list_is_read_however_it_is_written(reply):
+    assert list(read_keywords(reply, SHORT, words=80)) == TERMS
+
+
+NO_LISTS = {
+    "empty": "",
+    "empty list": "[]",
+    "list of nothing": '["", null, "—", []]',
+    "none": "None.",
+    "a word": "seal",
+    "refusal with commas": "I cannot list keywords, terms, or concepts.",
+    "refusal in Chinese": "抱歉，我无法，完成。",
+    "nothing given": "Please provide the section, so that I can list its terms.",
+    "sentences": "The seal is changed after 900 hours by hand.\nThe motor turns at 1450 rpm all day long.",
+    "list of sentences": '["The shaft seal of the HX210 pump is changed after 900 hours of work by hand"]',
+    "broken list": '["shaft seal" "HX210 pump" 900 hours}]',
+    "only an opening": "[",
+    "far too deep": "[" * 15_000 + "]" * 15_000,
+    "echo of the prompt": 'Title of the document: HX210 manual\n["shaft seal", "HX210 pump"]',
+    "echo of the content": "Keywords of <content>:\nshaft seal\nHX210 pump",
+    "echo of the rules": "- Answer with the JSON list alone.\n- shaft seal",
+    "endless": "shaft seal, " * 4_000,
+    "another script": '["轴封", "水泵", "电动机", "转速"]',
+    "another language": '["Wellendichtung", "Wechsel", "Drehzahl", "Betriebsstunden", "Kreiselpumpe"]',
+    "of another section": '["penicillin", "resistance", "bacteria", "antibiotic", "treatment", "infection"]',
+    "a call in a list": "[print('shaft seal')]",
+}
+
+
+@pytest.mark.parametrize("reply", NO_LISTS.values(), ids=NO_LISTS)
+def test_what_is_no_list_of_terms_is_refused(reply):
+    with pytest.raises(ValueError, match=r"repl|model gave|list"):
+        read_keywords(reply, SHORT, words=80)
+
+
+def test_terms_are_taken_up_to_the_bound_and_sentences_left_out():
+    reply = '["one two", "' + "word " * (LONGEST_TERM + 1) + '", "three", "four five", "six"]'
+    assert read_keywords(reply, "", words=4) == ("one two", "three")
+    assert within(["one two", "three", "four five", "six"], 3) == ("one two", "three")
+    with pytest.raises(ValueError, match="not terms"):
+        read_keywords(f'["{"x" * 400}"]', "", words=80)
+
+
+def test_terms_in_another_language_are_taken_where_it_was_asked_for():
+    assert read_keywords('["轴封", "水泵"]', SHORT, words=80, any_language=True) == ("轴封", "水泵")
+    assert Keywords(language="Chinese").read('["轴封"]', SHORT) == ("轴封",)
+
+
+@given(st.one_of(st.text(max_size=200), st.text(alphabet='[]{}",:; ab\n-1.', max_size=200)), st.integers(1, 20))
+def test_any_answer_gives_terms_within_the_bounds_or_an_error(reply, words):
+    try:
+        terms = read_keywords(reply, "", words=words)
+    except ValueError:
+        return
+    assert 0 < sum(map(count_words, terms)) <= words
+    assert len({normalise_term(term) for term in terms}) == len(terms)
+
+
+def test_read_items_keeps_order_and_marks_inside():
+    assert read_items('["C++", "a, b", "x [1]", "f(x, ]"]') == ["C++", "a, b", "x [1]", "f(x, ]"]
+    assert read_items(r"""['the pump's seal', 'it\'s \d', "HX-200"]""") == ["the pump's seal", r"it's \d", "HX-200"]
+    assert read_items('As in [1] and {2}: ["seal", "pump"]') == ["seal", "pump"]
+    assert read_items("Keywords:\n- seal [1]\n- pump {a}\n- [bar]") == ["seal [1]", "pump {a}", "[bar]"]
+    assert read_items("seal [1]\npump [2]") == ["seal [1]", "pump [2]"]
+    assert read_items("1. What is *it*?\n2. Why?") == ["What is *it*?", "Why?"]
+
+
+# questions
+
+
+def test_questions_are_read_once_each_up_to_the_number():
+    reply = '["What is it?", "what is it", "What is it ?", "It turns.", "Why does it turn?", "When?"]'
+    assert read_questions(reply, SHORT, count=2) == ("What is it?", "Why does it turn?")
+    assert read_questions("What is it?\nWhy does it turn?", SHORT, count=5) == ("What is it?", "Why does it turn?")
+    assert read_questions('["何時交換しますか", "なぜ？"]', "交換は九百時間後です。", count=5) == (
+        "何時交換しますか",
+        "なぜ？",
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "[]", '["It turns.", "It is loud."]', "I cannot.", '["为什么?", "什么是泵?"]', '["' + "why " * 61 + '?"]'],
+)
+def test_what_is_no_list_of_questions_is_refused(reply):
+    with pytest.raises(ValueError, match=r"repl|model gave|list"):
+        read_questions(reply, SHORT, count=5)

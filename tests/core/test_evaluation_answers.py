@@ -80,15 +80,10 @@ def test_scores_of_a_question_always_sum_to_that_of_a_ranking(levels):
 @pytest.mark.parametrize(
     "ranks",
     [
-        {},
-        {"a": 1, "b": 1, "c": 2},
-        {"a": 2, "b": 3},
-        {"a": 0, "b": 1},
-        {"a": 1, "b": 3},
-        {"a": float("nan")},
+        {}, {"a": 1, "b": 1, "c": 2}, {"a": 2, "b": 3}, {"a": 0, "b": 1}, {"a": 1, "b": 3}, {"a": float("nan")},
         {"a": "1"},
     ],
-)
+)  # fmt: skip
 def test_what_is_no_ranking_is_refused(ranks):
     with pytest.raises(EvaluationError):
         adequacy_scores(ranks)
@@ -142,20 +137,11 @@ def test_letters_are_read_only_where_they_are_clear(answer, letters):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("True", True),
-        ("Yes, it is.", True),
-        ("正确", True),
-        ("False. The input is shorted.", False),
-        ("The statement is incorrect", False),
-        ("不正确", False),
-        ("该说法错误", False),
-        ("True or false?", None),
-        ("Not entirely correct", None),
-        ("Truefoo", None),
-        ("N/A", None),
-        ("", None),
+        ("True", True), ("Yes, it is.", True), ("正确", True), ("False. The input is shorted.", False),
+        ("The statement is incorrect", False), ("不正确", False), ("该说法错误", False), ("True or false?", None),
+        ("Not entirely correct", None), ("Truefoo", None), ("N/A", None), ("", None),
     ],
-)
+)  # fmt: skip
 def test_a_verdict_is_the_first_word_or_none(answer, said):
     assert verdict(answer) is said
 
@@ -163,20 +149,12 @@ def test_a_verdict_is_the_first_word_or_none(answer, said):
 @pytest.mark.parametrize(
     ("given_answer", "correct", "kind", "grade"),
     [
-        ("B", "B: Beta", "single", 1.0),
-        ("AB", "B", "single", 0.0),
-        ("A, B", "A: x\nB: y", "multiple", 1.0),
-        ("A", "A, B", "multiple", 0.5),
-        ("A, C", "A, B", "multiple", 0.0),
-        ("A, B, C", "A, B", "multiple", 0.0),
-        ("", "A, B", "multiple", 0.0),
-        ("it depends", "A, B", "multiple", None),
-        ("Yes", "True", "judgement", 1.0),
-        ("错误", "True", "judgement", 0.0),
-        ("perhaps", "True", "judgement", None),
-        (" ", "True", "judgement", 0.0),
+        ("B", "B: Beta", "single", 1.0), ("AB", "B", "single", 0.0), ("A, B", "A: x\nB: y", "multiple", 1.0),
+        ("A", "A, B", "multiple", 0.5), ("A, C", "A, B", "multiple", 0.0), ("A, B, C", "A, B", "multiple", 0.0),
+        ("", "A, B", "multiple", 0.0), ("it depends", "A, B", "multiple", None), ("Yes", "True", "judgement", 1.0),
+        ("错误", "True", "judgement", 0.0), ("perhaps", "True", "judgement", None), (" ", "True", "judgement", 0.0),
     ],
-)
+)  # fmt: skip
 def test_closed_grades_follow_the_rule(given_answer, correct, kind, grade):
     assert closed_grade(given_answer, correct, kind) == grade
 

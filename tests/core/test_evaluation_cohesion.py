@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from catena.effects import Services, run
 from catena.evaluation import (
@@ -19,17 +17,13 @@ from catena.evaluation import (
     question_distances,
     ranks_by_query,
     recall_curve,
-    score_curve,
     study,
     texts_of,
 )
 from catena.evaluation.cohesion import cohesion, homologous_labels, inner_products, normalised
 from catena.library import prepare
 from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
-from catena.testing import FakeEmbedder
 from catena.testing.fakes import AngleEmbedder
-
-SERVICES = Services(embedder=FakeEmbedder(dim=32))
 
 
 def blobs(n=60, groups=4, spread=0.4, seed=0):
@@ -69,14 +63,6 @@ def test_the_smallest_p_is_one_over_the_shuffles_and_never_zero():
     assert cohesion(rows, labels, rounds=99).p == pytest.approx(0.01)
 
 
-def test_labels_that_say_nothing_are_rarely_significant():
-    rows, _ = blobs(n=40, groups=1, spread=1.0)
-    generator = np.random.default_rng(1)
-    p = [cohesion(rows, [f"g{number}" for number in generator.integers(0, 4, 40)], rounds=199).p for _ in range(60)]
-    assert sum(value <= 0.05 for value in p) <= 8  # 3 are expected
-    assert 0.3 < float(np.mean(p)) < 0.7
-
-
 def test_equal_texts_in_two_groups_count_by_share_of_the_equally_near():
     rows = [[1.0, 0.0]] * 3 + [[0.0, 1.0]]
     found = cohesion(rows, ["a", "a", "b", "b"])
@@ -97,26 +83,6 @@ def test_one_group_has_only_a_distance_within():
     assert "undefined" in str(found)
 
 
-@given(st.permutations(range(12)), st.floats(0.1, 10.0))
-def test_neither_order_nor_length_of_vectors_matters(order, factor):
-    rows, labels = blobs(n=12, groups=3)
-    one = cohesion(rows, labels, rounds=1)
-    other = cohesion(np.asarray([factor * rows[at] for at in order]), [labels[at] for at in order], rounds=1)
-    for name in ("within", "between", "silhouette", "purity"):
-        assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("rows", "labels"),
-    [([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"])],
-)
-def test_what_cannot_be_measured_is_refused(rows, labels):
-    with pytest.raises(EvaluationError):
-        cohesion(rows, labels)
-    with pytest.raises(ParameterError):
-        cohesion([[1.0]], ["a"], rounds=0)
-
-
 # three ways to write the chunks
 
 MANUALS = [
@@ -132,28 +98,12 @@ def test_chunks_are_written_with_all_titles_with_their_own_and_bare():
     assert ways["body"][0] == "It runs at 16 MHz."
 
 
-def test_a_chunk_without_any_title_is_the_same_in_all_ways():
-    entry = prepare(Document(id="", text="Only words.\n"))
-    ways = texts_of([entry])
-    assert ways["body"] == ways["title"]
-    assert "Only words." in ways["body"][0]
-
-
 def test_homologous_sections_are_those_headed_alike_in_several_documents():
     entries = [prepare(document) for document in MANUALS]
     odd = prepare(Document(id="odd", text="# odd board\n\n## CLOCK\n\nNone.\n\n## Warranty\n\nTwo years.\n"))
     assert homologous_labels([*entries, odd]) == ("clock", "memory") * 3 + ("clock", None)
     assert homologous_labels(entries, documents=4) == (None,) * 6
     assert document_labels(entries) == ("alpha", "alpha", "beta", "beta", "gamma", "gamma")
-
-
-def test_the_cascade_draws_chunks_of_one_document_together():
-    entries = [prepare(document) for document in MANUALS]
-    found = run(study(texts_of(entries), document_labels(entries)), SERVICES)
-    assert found.measures["cascade"].silhouette > found.measures["body"].silhouette
-    assert found.vectors["cascade"].shape == (6, 32)
-    with pytest.raises(EvaluationError, match="cascade"):
-        run(study(texts_of(entries), ["a"]), SERVICES)
 
 
 # projections
@@ -196,17 +146,6 @@ def test_t_sne_names_its_seed_and_perplexity_and_needs_its_extra(monkeypatch):
         project({"a": rows}, method="t-sne")
 
 
-@pytest.mark.parametrize(
-    "sets", [{}, {"a": np.ones((2, 3))}, {"a": np.ones((3, 3)), "b": np.ones((3, 2))}, {"a": np.full((3, 2), np.inf)}]
-)
-def test_what_has_no_plane_is_refused(sets):
-    with pytest.raises(EvaluationError):
-        project(sets)
-    for wrong in ({"method": "umap"}, {"perplexity": 0.0}):
-        with pytest.raises(ParameterError):
-            project({"a": np.eye(4)}, **wrong)
-
-
 # closeness
 
 
@@ -229,19 +168,6 @@ def test_a_shift_is_a_paired_comparison_in_the_papers_form():
     assert shift.comparison.difference == pytest.approx((high - half + half) / 3, abs=1e-6)
     assert shift.points.shape == (9, 2)
     assert str(shift).startswith("inner product 0.333 -> 0.622 (+0.289 [")
-
-
-def test_pairs_must_be_pairs():
-    for step in (
-        inner_products(["0"], []),
-        inner_products([], []),
-        inner_products("0", "0"),
-        embedding_shift(["0"], ["0"], ["0", "1"]),
-        question_distances(["0"], {"a": []}),
-    ):
-        with pytest.raises(EvaluationError):
-            run(step, Services(embedder=AngleEmbedder()))
-    assert normalised(np.zeros((1, 2))).tolist() == [[0.0, 0.0]]
 
 
 # curves
@@ -279,29 +205,10 @@ def test_a_curve_by_hand():
     assert recall_curve({"a": [3]}, n=9, rounds=10).low == (0.0, 1.0, 1.0)
 
 
-def test_what_a_rank_earns_is_the_notes_table():
-    assert score_curve([1, 2, 10, 100, 1000], n=1000) == pytest.approx((1, 0.900, 0.667, 0.333, 0), abs=5e-4)
-    assert score_curve([2, 10, 100], n=1000, gamma=10) == pytest.approx((0.740, 0.510, 0.251), abs=5e-4)
-
-
 def test_the_index_falls_as_gamma_grows():
     qrels, run_, n = judged()
     values = [found.value for found in index_over_gamma(qrels, run_, n=n, gammas=[0.01, 1.0, 100.0])]
     assert values == sorted(values, reverse=True)
-
-
-@pytest.mark.parametrize("ranks", [{}, {"a": []}, {"a": [0]}, {"a": [11]}])
-def test_a_curve_needs_ranks_within_the_collection(ranks):
-    with pytest.raises(EvaluationError):
-        recall_curve(ranks, n=10)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"n": 1}, {"n": 10, "gamma": 0.0}, {"n": 10, "level": 1.0}, {"n": 10, "rounds": 0}]
-)
-def test_a_curve_checks_its_parameters(wrong):
-    with pytest.raises(ParameterError):
-        recall_curve({"a": [1]}, **wrong)
 
 
 # what a comparison can show
@@ -309,19 +216,63 @@ def test_a_curve_checks_its_parameters(wrong):
 
 @pytest.mark.parametrize(("n", "smallest"), [(20, 0.165), (50, 0.101), (100, 0.071), (200, 0.050), (500, 0.031)])
 def test_detectable_differences_are_those_of_the_t_test(n, smallest):
-    assert detectable_difference(n, deviation=0.25) == pytest.approx(smallest, abs=5e-4)
+    assert detectable_difference(n) == pytest.approx(smallest, abs=5e-4)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 6, 11, 1_000])
 def test_detectable_differences_agree_with_scipy(n):
     stats = pytest.importorskip("scipy.stats")
     exact = (stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) / n**0.5
-    assert detectable_difference(n, deviation=1.0) == pytest.approx(exact, rel=0.01)
+    assert detectable_difference(n, deviation=1.0) == pytest.approx(exact, rel=1e-3 if n < 6 else 1e-4)
 
 
-@pytest.mark.parametrize(
-    ("n", "wrong"), [(1, {}), (9, {"deviation": -1.0}), (9, {"power": 1.0}), (9, {"level": 0.0})]
-)
-def test_detectable_differences_check_their_parameters(n, wrong):
-    with pytest.raises(ParameterError):
-        detectable_difference(n, **wrong)
+def asked_of(step):
+    return run(step, Services(embedder=AngleEmbedder()))
+
+
+SQUARE = {"a": np.eye(4)}
+UNMEASURED = [
+    *((lambda rows=rows, labels=labels: cohesion(rows, labels)) for rows, labels in (
+        ([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"]),
+    )),
+    *((lambda sets=sets: project(sets)) for sets in (
+        {}, {"a": np.ones((2, 3))}, {"a": np.ones((3, 3)), "b": np.ones((3, 2))}, {"a": np.full((3, 2), np.inf)},
+    )),
+    *((lambda ranks=ranks: recall_curve(ranks, n=10)) for ranks in ({}, {"a": []}, {"a": [0]}, {"a": [11]})),
+    lambda: asked_of(inner_products(["0"], [])),
+    lambda: asked_of(inner_products([], [])),
+    lambda: asked_of(inner_products("0", "0")),
+    lambda: asked_of(embedding_shift(["0"], ["0"], ["0", "1"])),
+    lambda: asked_of(question_distances(["0"], {"a": []})),
+    lambda: asked_of(study({"way": ["one"]}, ["a", "b"])),
+]  # fmt: skip
+OUTSIDE = [
+    ("rounds", lambda: cohesion([[1.0]], ["a"], rounds=0)),
+    ("documents", lambda: homologous_labels([], documents=0)),
+    ("method", lambda: project(SQUARE, method="umap")),
+    ("perplexity", lambda: project(SQUARE, perplexity=0.0)),
+    ("n", lambda: recall_curve({"a": [1]}, n=1)),
+    ("gamma", lambda: recall_curve({"a": [1]}, n=10, gamma=0.0)),
+    ("level", lambda: recall_curve({"a": [1]}, n=10, level=1.0)),
+    ("rounds", lambda: recall_curve({"a": [1]}, n=10, rounds=0)),
+    ("n", lambda: detectable_difference(1)),
+    ("deviation", lambda: detectable_difference(9, deviation=-1.0)),
+    ("power", lambda: detectable_difference(9, power=1.0)),
+    ("level", lambda: detectable_difference(9, level=0.0)),
+]
+
+
+@pytest.mark.parametrize("call", UNMEASURED)
+def test_what_cannot_be_measured_is_refused(call):
+    with pytest.raises(EvaluationError):
+        call()
+
+
+@pytest.mark.parametrize(("name", "call"), OUTSIDE)
+def test_parameters_outside_their_domains_are_named(name, call):
+    with pytest.raises(ParameterError, match=f"^{name} must be"):
+        call()
+
+
+def test_a_vector_without_length_stays_as_it_is():
+    assert normalised(np.zeros((1, 2))).tolist() == [[0.0, 0.0]]

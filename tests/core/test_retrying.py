@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import BaseModel
 
 from catena.effects import (
     Budget,
@@ -25,13 +26,20 @@ from catena.effects import (
     Health,
     Rate,
     Retry,
+    Schemas,
     Search,
     Services,
     Step,
     arun,
     ask,
+    ending_told,
+    limit_setting,
     run,
     service_error,
+    smaller,
+    turn_if_local,
+    turn_of,
+    with_limit,
 )
 from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServerError, ServiceError
 from catena.testing import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
@@ -90,14 +98,14 @@ class PerMinute:
 
 
 @pytest.mark.parametrize(("chunks", "limit"), [(40, 30), (12, 3)])
-def test_no_request_is_lost_that_a_minute_would_have_saved(drive: Drive, chunks: int, limit: int) -> None:
+def test_no_request_is_lost_that_a_minute_would_have_saved(drive, chunks, limit):
     clock = Fast()
     llm = PerMinute(clock, limit)
     replies = drive(batch(asking(chunks)), Services(llm=llm, clock=clock))
     assert not [reply for reply in replies if isinstance(reply, Failed)]
 
 
-def test_a_service_that_only_refuses_is_given_up_after_a_minute(drive: Drive) -> None:
+def test_a_service_that_only_refuses_is_given_up_after_a_minute(drive):
     clock = FakeClock()
     llm = PerMinute(clock, 0)
     (reply,) = drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(jitter=0.0)))
@@ -109,7 +117,7 @@ def test_a_service_that_only_refuses_is_given_up_after_a_minute(drive: Drive) ->
 
 
 @pytest.mark.parametrize("requests", [1, 10])
-def test_the_minute_of_a_service_that_only_refuses_is_one_for_all_requests(drive: Drive, requests: int) -> None:
+def test_the_minute_of_a_service_that_only_refuses_is_one_for_all_requests(drive, requests):
     clock = FakeClock()
     llm = PerMinute(clock, 0)
     services = Services(llm=llm, clock=clock, retry=Retry(jitter=0.0), max_concurrency=1)
@@ -123,7 +131,7 @@ def test_the_minute_of_a_service_that_only_refuses_is_one_for_all_requests(drive
     assert late.text == "fine"  # an hour later it is another limit
 
 
-def test_a_wait_that_the_service_names_does_not_make_the_minute_longer_again_and_again(drive: Drive) -> None:
+def test_a_wait_that_the_service_names_does_not_make_the_minute_longer_again_and_again(drive):
     clock = FakeClock()
 
     def refuse(request: Complete) -> Completion:
@@ -134,7 +142,7 @@ def test_a_wait_that_the_service_names_does_not_make_the_minute_longer_again_and
     assert (clock.now(), len(llm.calls)) == (61, 2 + 1 + 1)
 
 
-def test_too_many_requests_are_known_by_status_and_by_the_name_that_sdks_give_them() -> None:
+def test_too_many_requests_are_known_by_status_and_by_the_name_that_sdks_give_them():
     class ResourceExhausted(Exception):  # google.api_core's
         code = 429
 
@@ -174,7 +182,7 @@ def searched(drive: Drive, services: Services, route: str = "gone") -> Any:
     return reply
 
 
-def test_a_dead_route_is_asked_twice_then_left_alone_then_tried_once(drive: Drive) -> None:
+def test_a_dead_route_is_asked_twice_then_left_alone_then_tried_once(drive):
     clock = FakeClock()
     store = Route(clock)
     services = Services(store=store, clock=clock, health=Health(cool_down_seconds=30.0))
@@ -196,14 +204,14 @@ def test_a_dead_route_is_asked_twice_then_left_alone_then_tried_once(drive: Driv
     assert store.calls == ["gone"] * 2 + ["here"] + ["gone"] * 3
 
 
-def test_a_question_that_waited_long_for_one_call_does_not_wait_for_a_second(drive: Drive) -> None:
+def test_a_question_that_waited_long_for_one_call_does_not_wait_for_a_second(drive):
     clock = FakeClock()
     store = Route(clock, seconds=30.0)  # as of a server that sends half a header
     assert isinstance(searched(drive, Services(store=store, clock=clock)), Failed)
     assert clock.now() == pytest.approx(30.0)
 
 
-def test_a_model_that_says_nothing_for_its_whole_time_is_asked_twice(drive: Drive) -> None:
+def test_a_model_that_says_nothing_for_its_whole_time_is_asked_twice(drive):
     clock = FakeClock()
 
     def silent(request: Complete) -> Completion:
@@ -215,7 +223,7 @@ def test_a_model_that_says_nothing_for_its_whole_time_is_asked_twice(drive: Driv
     assert clock.now() == pytest.approx(240.5)
 
 
-def test_work_on_documents_has_no_circuit_and_queries_have(drive: Drive) -> None:
+def test_work_on_documents_has_no_circuit_and_queries_have(drive):
     class Down(FakeEmbedder):
         def embed_documents(self, texts: Any) -> Any:
             raise ConnectionError("refused")
@@ -237,7 +245,7 @@ def test_work_on_documents_has_no_circuit_and_queries_have(drive: Drive) -> None
     assert "not asked" not in str(document.error)
 
 
-def test_a_type_of_request_says_itself_that_a_question_waits_for_it(drive: Drive) -> None:
+def test_a_type_of_request_says_itself_that_a_question_waits_for_it(drive):
     calls: list[str] = []
 
     @dataclass(frozen=True)
@@ -260,22 +268,7 @@ def test_a_type_of_request_says_itself_that_a_question_waits_for_it(drive: Drive
     assert Counter(calls) == {"Mine": 2, "Rate": 2, "Work": 8}
 
 
-def test_a_dead_view_of_a_store_leaves_its_other_views_open(drive: Drive) -> None:
-    asked: list[Any] = []
-
-    def search(request: Search) -> Ranking:
-        asked.append(request.view)
-        if request.view == "gone":
-            raise ConnectionError("refused")
-        return Ranking((), Scale.RANK)
-
-    services = Services(handlers={Search: Handler(identity="views", call=search)}, clock=FakeClock())
-    for view in ("gone", "here", "gone", "here"):
-        drive(batch([Search(route="views", query="q", k=1, view=view)]), services)
-    assert asked == ["gone", "gone", "here", "here"]
-
-
-def test_health_without_a_cool_down_has_no_circuits_and_is_pickled_by_its_rule(drive: Drive) -> None:
+def test_health_without_a_cool_down_has_no_circuits_and_is_pickled_by_its_rule(drive):
     clock = FakeClock()
     store = Route(clock)
     services = Services(store=store, clock=clock, health=Health(cool_down_seconds=0))
@@ -310,7 +303,7 @@ class Thinking:
         )
 
 
-def test_a_reply_that_was_cut_is_asked_for_once_with_more_and_thinking_gets_room_from_then_on(drive: Drive) -> None:
+def test_a_reply_that_was_cut_is_asked_for_once_with_more_and_thinking_gets_room_from_then_on(drive):
     llm = Thinking()
     services = Services(llm=llm, max_concurrency=1, budget=Budget(max_tokens=100_000))
     replies = drive(batch(asking(3, max_tokens=400)), services)
@@ -320,7 +313,7 @@ def test_a_reply_that_was_cut_is_asked_for_once_with_more_and_thinking_gets_room
     assert services.budget.spent.output_tokens == 400 + 3 * 910  # the cut reply was paid for, too
 
 
-def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive: Drive) -> None:
+def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive):
     llm = Thinking()
     (cut,) = drive(batch(asking(1, max_tokens=2_000)), Services(llm=llm, output_tokens=300))
     assert isinstance(cut.error, InvalidReplyError)
@@ -338,7 +331,7 @@ def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive: Drive) -> 
         Services(output_tokens={"sectionsummary": 50})
 
 
-def test_a_second_try_that_does_not_fit_the_budget_is_not_made_and_stops_nothing(drive: Drive) -> None:
+def test_a_second_try_that_does_not_fit_the_budget_is_not_made_and_stops_nothing(drive):
     cut = Completion(text="half", finish_reason="length", output_tokens=100)
     llm = ScriptedLLM([cut, "whole"])
     replies = drive(
@@ -364,9 +357,7 @@ CUT = Completion(text="half", finish_reason="length", output_tokens=400)
         ([BUSY] * 4, [400] + [4_096] * 4),
     ],
 )
-def test_a_wider_call_that_meets_a_passing_fault_is_made_again(
-    drive: Drive, wider: list[Any], limits: list[int]
-) -> None:
+def test_a_wider_call_that_meets_a_passing_fault_is_made_again(drive, wider, limits):
     llm = ScriptedLLM([CUT, *wider])
     (reply,) = drive(batch(asking(1, max_tokens=400)), Services(llm=llm, clock=FakeClock()))
     assert [request.max_tokens for request in llm.calls] == limits
@@ -376,7 +367,7 @@ def test_a_wider_call_that_meets_a_passing_fault_is_made_again(
         assert isinstance(reply.error, InvalidReplyError) is (wider[-1] is not BUSY)
 
 
-def test_a_caption_that_was_cut_is_asked_for_again_too(drive: Drive) -> None:
+def test_a_caption_that_was_cut_is_asked_for_again_too(drive):
     class Captioner:
         identity = "captioner"
 
@@ -387,9 +378,82 @@ def test_a_caption_that_was_cut_is_asked_for_again_too(drive: Drive) -> None:
     assert drive(ask([Describe(image=b"x", prompt="what?")]), Services(captioner=Captioner())) == ["A pump."]  # type: ignore[arg-type]
 
 
-def test_a_run_that_is_cut_short_by_the_budget_counts_what_a_model_spent_beyond_its_limit(drive: Drive) -> None:
+def test_a_run_that_is_cut_short_by_the_budget_counts_what_a_model_spent_beyond_its_limit(drive):
     llm = FakeLLM(lambda request: Completion(text="long", output_tokens=6_000))
     services = Services(llm=llm, budget=Budget(max_tokens=1_000), max_concurrency=1)
     with pytest.raises(Exception, match="6002 spent"):
         drive(batch(asking(2, max_tokens=100)), services)
     assert len(llm.calls) == 1
+
+
+# Models of frameworks
+
+
+def made_in(module, **held):
+    made = type("Made", (), {"__module__": module})()
+    vars(made).update(held)
+    return made
+
+
+def test_models_in_this_process_take_turns_and_those_behind_a_client_do_not():
+    local, tokenizer = made_in("llama_cpp.llama"), made_in("tokenizers")
+    three = made_in("chat", llm=made_in("llm", pipeline=made_in("pipeline", model=local)))
+    assert turn_if_local(three) is turn_of(local) is turn_of(local)
+    assert turn_if_local(made_in("chat", tokenizer=tokenizer)) is turn_of(tokenizer)
+    for other in (
+        made_in("chat", deep=three),  # four attributes away
+        made_in("chat", tokenizer=tokenizer, client=made_in("httpx._client")),
+        made_in("catena.backends.mine", model=local),  # takes turns itself
+        made_in("chat"),
+    ):
+        assert not isinstance(turn_if_local(other), type(turn_of(local)))
+
+
+@pytest.mark.parametrize(
+    ("said", "ending"),
+    [
+        ({"finish_reason": "stop"}, "stop"), ({"finish_reason": "length"}, "length"), ({}, "stop"),
+        ({"finishReason": "MAX_TOKENS"}, "length"), ({"stop_reason": "end_turn"}, "stop"),
+        ({"stopReason": "content_filtered"}, "content_filter"), ({"done_reason": "refusal"}, "refusal"),
+        ({"status": "failed"}, "error"), ({"finish_reason": None, "completion_reason": "eos"}, "stop"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+    ],
+)  # fmt: skip
+def test_how_a_reply_ended_is_known_in_the_words_of_any_service(said, ending):
+    assert ending_told(said) == ending
+
+
+def test_a_limit_is_the_smaller_of_the_prompts_and_the_users_own():
+    class Chat(BaseModel):
+        max_tokens: int | None = 16
+
+    class Bare(BaseModel):
+        name: str = ""
+
+    assert (limit_setting(Chat()), limit_setting(Bare())) == ("max_tokens", None)
+    told = [
+        with_limit(chat, "max_tokens", 50).max_tokens for chat in (Chat(), Chat(max_tokens=20), Chat(max_tokens=80))
+    ]
+    assert told == [50, 20, 50]  # a default is nobody's own
+    bare = Bare()
+    assert with_limit(bare, None, 50) is bare
+    assert [smaller(own, 50) for own in (None, 0, -1, 1, 49, 51)] == [50, 50, 50, 1, 49, 50]
+
+
+def test_a_schema_goes_out_until_a_reply_came_without_the_one_that_was_refused():
+    (request,), refused = asking(1, schema="{}"), NotImplementedError()
+    schemas = Schemas(True)
+    assert (schemas.go_with(request), schemas.go_with(asking(1)[0]), Schemas(False).go_with(request)) == (
+        True,
+        False,
+        False,
+    )
+    assert schemas.refusal(request, RuntimeError("busy"), "m") is None
+    assert schemas.refusal(request, KeyError("x"), "m") is not None  # an adapter's own fault
+    schemas.answered(request)
+    assert schemas.go_with(request)
+    told = schemas.refusal(request, refused, "m")
+    assert (type(told).__name__, told.retry, "asked without" in str(told)) == ("SchemaRefusedError", True, True)
+    assert schemas.go_with(request)
+    schemas.answered(request)
+    assert not schemas.go_with(request)

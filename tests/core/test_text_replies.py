@@ -58,30 +58,24 @@ SAID = "The seal is changed every 900 hours [1]."
         f"<|start_header_id|>assistant<|end_header_id|>\n\n{SAID}<|eot_id|>",
     ],
 )
-def test_thoughts_are_no_part_of_the_answer(reply: str) -> None:
+def test_thoughts_are_no_part_of_the_answer(reply):
     assert without_thoughts(reply) == SAID
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        SAID,
-        "Such models write <think> and </think> around it.",
-        "The parser ends at `</think>` and then goes on.",
-        '[{"title": "The <think> tag", "start": 1, "end": 4}]',
-        "The tag </think> ends the thoughts [1].",
-        '["What does </think> do?"]',
-        "Set `<|channel|>` first.",
-        "It was <s>400</s>",
-        "",
+        SAID, "Such models write <think> and </think> around it.", "The parser ends at `</think>` and then goes on.",
+        '[{"title": "The <think> tag", "start": 1, "end": 4}]', "The tag </think> ends the thoughts [1].",
+        '["What does </think> do?"]', "Set `<|channel|>` first.", "It was <s>400</s>", "",
     ],
-)
-def test_a_text_that_speaks_of_thoughts_stays_as_it_is(text: str) -> None:
+)  # fmt: skip
+def test_a_text_that_speaks_of_thoughts_stays_as_it_is(text):
     assert without_thoughts(text) == text
 
 
 @given(st.text(alphabet="ab\n <>/think`", max_size=60))
-def test_what_is_left_is_of_the_reply_and_stays_when_looked_at_again(text: str) -> None:
+def test_what_is_left_is_of_the_reply_and_stays_when_looked_at_again(text):
     left = without_thoughts(f"<think>{text}</think>")
     assert set(left) <= set(text) | set("</think>")
     assert without_thoughts("<think>x</think>" + text.replace("<", "(")) == text.replace("<", "(").strip()
@@ -90,7 +84,7 @@ def test_what_is_left_is_of_the_reply_and_stays_when_looked_at_again(text: str) 
 @pytest.mark.parametrize(
     "reply", ["<think>An answer", "<think>[1]</think>", "<|channel|>analysis<|message|>so", " \n"]
 )
-def test_a_reply_of_thoughts_alone_fails_by_name_whatever_the_step(reply: str) -> None:
+def test_a_reply_of_thoughts_alone_fails_by_name_whatever_the_step(reply):
     services = Services(llm=FakeLLM(lambda _: reply), retry=Retry(attempts=1))
     (failed,) = run(_asked(Complete(prompt="?", purpose="answer")), services)
     assert isinstance(failed.error, InvalidReplyError)
@@ -101,7 +95,7 @@ def _asked(request):
     return (yield [request])
 
 
-def test_the_answer_is_all_the_rest_of_a_reply() -> None:
+def test_the_answer_is_all_the_rest_of_a_reply():
     assert answered("<|channel|>final<|message|>Use a <| b and go on") == "Use a <| b and go on"
     assert answered("Okay. <think>400?</think> At 900.") == "Okay.  At 900."
 
@@ -118,14 +112,14 @@ json_data = st.recursive(
     st.booleans(),
     st.sampled_from(["", "So [1, {x:", "a]"]),
 )
-def test_json_is_read_as_the_standard_reads_it_whatever_stands_before_it(data, ascii_only: bool, before: str) -> None:
+def test_json_is_read_as_the_standard_reads_it_whatever_stands_before_it(data, ascii_only, before):
     text = json.dumps(data, ensure_ascii=ascii_only)
     if not any("\ud800" <= letter <= "\udfff" for letter in text):
         assert list(json_values(f"{before}\n{text}\nThat is all."))[-1].data == json.loads(text)
 
 
 @given(st.lists(st.lists(st.text(alphabet='ab\\"[]{},', min_size=1), min_size=1), min_size=1), st.data())
-def test_of_a_list_that_is_cut_the_whole_items_are_kept(items, data) -> None:
+def test_of_a_list_that_is_cut_the_whole_items_are_kept(items, data):
     text = json.dumps(items)
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
     found = last_value(cut, lambda value: value if isinstance(value, list) else None)
@@ -156,21 +150,21 @@ def test_of_a_list_that_is_cut_the_whole_items_are_kept(items, data) -> None:
         ('[{"name": "a", "aliases": ["x"]}, {"name": "b", "aliases": []}]', ["a", "b"]),
     ],
 )
-def test_the_last_list_that_fits_is_the_answer(text: str, items: list[str]) -> None:
+def test_the_last_list_that_fits_is_the_answer(text, items):
     assert read_items(text) == items
 
 
-def test_no_control_character_is_part_of_a_text_or_an_item() -> None:
+def test_no_control_character_is_part_of_a_text_or_an_item():
     assert plain("a\x00b\x1b\ud800\tc") == "ab\tc"
     assert read_items('["a\\u0000b", "c"]') == ["ab", "c"]
 
 
-def test_json_in_a_string_is_unwrapped_a_few_times_and_no_flood_of_quotes_recurses() -> None:
+def test_json_in_a_string_is_unwrapped_a_few_times_and_no_flood_of_quotes_recurses():
     assert read_items(json.dumps(json.dumps(json.dumps(["a", 'b "c" d'])))) == ["a", 'b "c" d']
     assert last_value('"' * 2_500 + r"\q" + '"' * 2_500, lambda value: value) is None
 
 
-def test_integers_of_any_length_are_read() -> None:
+def test_integers_of_any_length_are_read():
     digits = "9" * 5_000
     assert [whole_number("-" + digits), whole_number("0" * 5_000 + "7")] == [-(10**300), 7]
     assert next(json_values(f"[{digits}]")).data == [10**300]
@@ -179,7 +173,7 @@ def test_integers_of_any_length_are_read() -> None:
     assert check_citations(f"a [{digits}-{digits}1] [2]", 2).cited == (2,)
 
 
-def test_a_reranker_that_never_ends_is_cut_and_complex_vectors_are_refused() -> None:
+def test_a_reranker_that_never_ends_is_cut_and_complex_vectors_are_refused():
     from itertools import repeat
 
     class Endless:

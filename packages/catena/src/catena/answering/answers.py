@@ -63,13 +63,13 @@ def answer(
     """
     if not passages:
         raise ParameterError("passages", (), "at least one hit")
-    prompt = prompts.load("answer")
-    request = Complete(
-        prompt=prompt.filled(question=inside(question), passages=numbered(passages), nowhere=listed(nowhere)),
-        purpose="answer",
-        system=prompt.system,
+    request = Complete.of(
+        prompts.load("answer"),
+        "answer",
         max_tokens=max_tokens,
-        prompt_version=prompt.version,
+        question=inside(question),
+        passages=numbered(passages),
+        nowhere=listed(nowhere),
     )
     (reply,) = yield from ask([request])
     checked = check_citations(reply.text.strip(), len(passages))
@@ -230,15 +230,14 @@ def answer_cited(
         raise ParameterError("passages", (), "at least one")
     kept = tuple(documents)
     verify_quotes((), passages, documents=kept)  # what is wrong with them shows before anything is paid for
-    prompt = prompts.load("cited_answer")
-    request = Complete(
-        prompt=prompt.filled(
-            question=inside(question), passages=_shown(context), nowhere=listed(nowhere), conflicts=listed(conflicts)
-        ),
-        purpose="cited answer",
-        system=prompt.system,
+    request = Complete.of(
+        prompts.load("cited_answer"),
+        "cited answer",
         max_tokens=max_tokens,
-        prompt_version=prompt.version,
+        question=inside(question),
+        passages=_shown(context),
+        nowhere=listed(nowhere),
+        conflicts=listed(conflicts),
     )
     (reply,) = yield from ask([request])
     checked = check_answer(reply.text, passages, documents=kept)

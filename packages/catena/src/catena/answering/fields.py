@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html.parser import HTMLParser
 
 from catena.answering.quantities import PrintedValue, unit_of, value_of
 from catena.text.headings import atx_title
-from catena.text.tables import TABLE_TAGS, HtmlTable, cells_of, is_rule
+from catena.text.tables import cells_of, is_rule, read_table
 from catena.text.words import tokenise
 
 _HEADING = re.compile(r"#{1,6}\s(?P<title>.*)")
@@ -208,29 +207,8 @@ def _piped(first: int, lines: Sequence[str]) -> _Table:
 
 
 def _marked_up(first: int, lines: Sequence[str]) -> Iterator[_Table]:
-    reader = _Reader()
-    reader.feed("\n".join(lines))
-    reader.close()
-    rows = reader.table.finish()
-    header = rows.header if any(rows.header) else ()
-    listed = zip(rows.starts, rows.rows, strict=True)
-    yield _Table(header, tuple(_Row(first + start - 1, tuple(cells)) for start, cells in listed))
-
-
-class _Reader(HTMLParser):
-    """Reads the cells of the tables in a piece of HTML as those of one; a row begins where its line does, from 1."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.table = HtmlTable(1)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in TABLE_TAGS:
-            self.table.open(tag, {name: value or "" for name, value in attrs}, self.getpos()[0])
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in TABLE_TAGS:
-            self.table.close(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.table.add(" ".join(data.split()))
+    text = "\n".join(lines)
+    for grid in read_table(text, 0, len(text)):
+        listed = zip(grid.row_starts, grid.rows, strict=True)
+        rows = tuple(_Row(first + text.count("\n", 0, start), cells) for start, cells in listed)
+        yield _Table(grid.header if any(grid.header) else (), rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from math import isnan
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -252,9 +252,7 @@ def _union(first: Segment, second: Segment) -> Segment | None:
         text=text,
         path=common_path([first.path, second.path]),
         chunk_ids=tuple(dict.fromkeys((*first.chunk_ids, *second.chunk_ids))),
-        pages=place.pages,
-        page_labels=place.page_labels,
-        lines=place.lines,
+        **asdict(place),
         positions=positions,
         metadata=common_metadata((first.as_chunk(), second.as_chunk())),
     )

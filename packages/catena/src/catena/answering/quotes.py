@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from catena.model import Chunk, Document, Hit, Place, Segment, Span, lines_in
@@ -135,9 +135,7 @@ def _found(
         start=start,
         end=end,
         printed=found.text[place.start : place.end],
-        pages=stated.pages,
-        page_labels=stated.page_labels,
-        lines=stated.lines,
+        **asdict(stated),
         differences=place.differences,
     )
 

@@ -128,16 +128,8 @@ def _checked(question: str) -> str:
 
 
 def _ask(name: str, context: IntegratedContext, max_tokens: int, **places: str) -> Step[ShortAnswer]:
-    prompt = prompts.load(name)
     purpose = name.replace("_", " ")
-    request = Complete(
-        prompt=prompt.filled(**places),
-        purpose=purpose,
-        system=prompt.system,
-        max_tokens=max_tokens,
-        prompt_version=prompt.version,
-        validate=read_short_answer,
-    )
+    request = Complete.of(prompts.load(name), purpose, max_tokens=max_tokens, validate=read_short_answer, **places)
     (reply,) = yield from ask([request])
     try:
         text = read_short_answer(reply.text)

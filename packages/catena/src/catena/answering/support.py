@@ -17,7 +17,7 @@ from catena.answering.quotes import Citable, NumberedPassage, sources
 from catena.answering.written import check_citations, read_reply, statements_in
 from catena.model.places import TITLE
 from catena.text.quotes import QuoteToken, Wording, place_of
-from catena.text.words import UNSPACED, tokenise
+from catena.text.words import UNSPACED, common_beginning, tokenise
 
 SupportState: TypeAlias = Literal["found", "not found", "nothing to check", "not cited"]
 
@@ -118,7 +118,7 @@ def has_value(value: Wording, text: Wording, headed: Sequence[Wording] = ()) -> 
 
 def without_citations(statement: str) -> str:
     """Return a statement without its citations and the number of an item."""
-    return _ORDINAL.sub("", _CITATION.sub("", statement), count=1)
+    return _ORDINAL.sub("", _CITATION.sub("", statement))
 
 
 def values_in(statement: str) -> tuple[str, ...]:
@@ -302,9 +302,7 @@ def _is_form(word: str, other: str) -> bool:
     """Say whether two words may be forms of one: they begin alike, for two thirds of the longer."""
     if word == other:
         return True
-    alike = next(
-        (at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other))
-    )
+    alike = common_beginning(word, other)
     return alike >= _SHORTEST_STEM and 3 * alike >= 2 * max(len(word), len(other))
 
 

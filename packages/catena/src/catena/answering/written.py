@@ -71,7 +71,7 @@ def read_reply(reply: str) -> ParsedReply:
     if given is not None:
         return given
     above, below = _parted(_MARKER.sub(_plain_marker, text).splitlines())
-    body, inside = _inline_quotes(_PREFIX.sub("", "\n".join(above), count=1))
+    body, inside = _inline_quotes(_PREFIX.sub("", "\n".join(above)))
     return ParsedReply(body.strip(), (*inside, *_quotes(below)))
 
 
@@ -186,7 +186,7 @@ def statements_in(text: str) -> tuple[str, ...]:
         for block, after in zip(blocks, [*blocks[1:], ""], strict=True)
         if not _TABLE_RULE.fullmatch(block) and not (block.lstrip().startswith("|") and _TABLE_RULE.fullmatch(after))
     ]
-    found = (sentence for block in stating for sentence in _sentences(_HEADING.sub("", block, count=1)))
+    found = (sentence for block in stating for sentence in _sentences(_HEADING.sub("", block)))
     return tuple(each for each in found if re.search(r"[^\W_]", _MARKER.sub("", each)) and not each.endswith(":"))
 
 

@@ -6,7 +6,7 @@ from .openai import OpenAICaptioner as OpenAICaptioner
 from .openai import OpenAILLM as OpenAILLM
 from .sentence_transformers import CrossEncoderReranker as CrossEncoderReranker
 from .sentence_transformers import SentenceTransformerEmbedder as SentenceTransformerEmbedder
+from .sentence_transformers import SentenceTransformerTokenEmbedder as SentenceTransformerTokenEmbedder
 from .spacy_entities import SpacyRecognizer as SpacyRecognizer
 from .tfidf import TfidfScorer as TfidfScorer
-from .token_embeddings import SentenceTransformerTokenEmbedder as SentenceTransformerTokenEmbedder
 from .voyage import VoyageReranker as VoyageReranker

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.backends.sentence_transformers import fitting_windows, tokens_of
+from catena.backends.sentence_transformers import prompt_of, windows_of
 from catena.effects.services import Cancel
 from catena.graph.paper_scorer import initial_weights
 from catena.graph.training_data import Choices, Epoch, Texts, TrainingOptions, Vectors
@@ -75,7 +75,7 @@ class TrainedEncodings:
         self.parameters: Mapping[str, Any] = {
             name: each for name, each in model.named_parameters() if each.requires_grad
         }
-        asked, told = (_prompt(model, names) for names in (("query",), ("document", "passage", "corpus")))
+        asked, told = (prompt_of(model, names) for names in (("query",), ("document", "passage", "corpus")))
         self._texts = {
             "queries": [self._windows(text, asked) for text in texts.queries],
             "paths": [self._windows(text, told) for text in texts.paths],
@@ -99,13 +99,7 @@ class TrainedEncodings:
         self._model.train(mode)
 
     def _windows(self, text: str, prompt: str) -> list[str]:
-        if self._model.max_seq_length is None:
-            return [prompt + text]
-        tokenizer = self._model.tokenizer
-        taken = tokenizer.num_special_tokens_to_add()
-        taken += len(tokens_of(tokenizer, prompt)["input_ids"]) if prompt else 0
-        room = max(1, self._model.max_seq_length - taken)
-        return [prompt + window for window in fitting_windows(tokenizer, text, room)]
+        return [prompt + window for window in windows_of(self._model, text, prompt)]
 
     def _forward(self, windows: list[str]) -> Any:
         model = self._model
@@ -115,10 +109,6 @@ class TrainedEncodings:
             for name, value in prepare(windows).items()
         }
         return model(features)["sentence_embedding"]
-
-
-def _prompt(model: Any, names: Sequence[str]) -> str:
-    return next((model.prompts[name] for name in names if model.prompts.get(name)), "")
 
 
 _LONGEST: Final = 1.0  # of a gradient, by its norm

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from catena.backends.sentence_transformers import public_name
 from catena.effects.models import turn_of
 from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 
@@ -61,7 +61,7 @@ class GLiNERRecognizer:
         self._labels, self._threshold, self._batch_size = tuple(labels), threshold, batch_size
         self._max_words = int(getattr(getattr(self._model, "config", None), "max_len", None) or MAX_WORDS)
         self._turn = turn_of(self._model)
-        shown = name or (_public_name(model) if isinstance(model, str) else "model")
+        shown = name or (public_name(model) if isinstance(model, str) else "model")
         self.identity = f"{_SERVICE}/{shown}[{','.join(self._labels)};{threshold:g}]"
 
     def recognise(self, texts: Sequence[str], labels: Sequence[str] = ()) -> tuple[tuple[str, ...], ...]:
@@ -99,13 +99,8 @@ def _load(name: str) -> Any:
     try:
         return GLiNER.from_pretrained(name)
     except Exception as error:  # network, files, versions: one message for all
-        what = f"the model {_public_name(name)!r} cannot be loaded ({type(error).__name__})"
+        what = f"the model {public_name(name)!r} cannot be loaded ({type(error).__name__})"
         raise ServiceError(_SERVICE, what) from error
-
-
-def _public_name(name: str) -> str:
-    """Return a hub name as it is, and of a path its last part: identities are stored and shown."""
-    return PurePath(name).name if name.startswith((".", "/", "~")) or "\\" in name else name
 
 
 def _windows(text: str, size: int) -> list[str]:

@@ -7,12 +7,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from catena.effects.faults import service_error
 from catena.effects.redaction import redact
-from catena.model.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
+from catena.model.errors import CatenaError, InvalidReplyError, MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -190,13 +191,6 @@ def unit_rows(rows: Any, count: int, dim: int) -> NDArray[np.float32]:
     return unit
 
 
-def stacked(parts: Sequence[NDArray[np.float32]], dim: int) -> NDArray[np.float32]:
-    """Return the rows of all parts, shape (rows, dim), also when there is no part."""
-    import numpy as np
-
-    return np.concatenate([np.zeros((0, dim), dtype=np.float32), *parts])
-
-
 @dataclass(frozen=True, slots=True)
 class Account:
     """A service under a key. The key shows nowhere: not in repr, errors, identities or pickles.
@@ -255,18 +249,109 @@ class Account:
         return f"{text[:MAX_MESSAGE]}…" if len(text) > MAX_MESSAGE else text
 
 
-class HostedEmbedder(ABC):
-    """Documents and queries to vectors, over one request of the service, made sync or async.
+class HostedModel(ABC):
+    """A model of a service, called through the vendor's SDK. The driver retries, not the SDK.
+
+    Attributes:
+        service: as in errors and identities; also the name of our extra with the SDK.
+        package: the SDK.
+        variable: the environment's name for the key.
+        identity: service, model and the settings that change replies.
+    """
+
+    service: ClassVar[str]
+    package: ClassVar[str]
+    variable: ClassVar[str]
+
+    def __init__(
+        self, model: str, *settings: str, api_key: str | None, truncate: bool, base_url: str | None, timeout: float
+    ) -> None:
+        if find_spec(self.package) is None:
+            raise MissingExtraError(self.package, f"catena-core[{self.service}]")
+        self._account = account(self.service, self.variable, api_key, base_url)
+        self.model, self._truncate, self._timeout = model, truncate, timeout
+        self.identity = self._account.identity(model, *settings, *(["truncated"] if truncate else []))
+        self._connect()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.identity!r})"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._connect()
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Load the SDK, which takes seconds: not in the first call, which may be inside an event loop."""
+
+    @abstractmethod
+    def _send(self, body: dict[str, Any], *, is_async: bool = False) -> Any:
+        """Make one request; return its reply, or what is to be awaited for it."""
+
+
+class HostedReranker(HostedModel):
+    """Scores of texts for a question, over the requests of a plan."""
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Return one score in [0, 1] per text, in the order of `texts`.
+
+        Raises:
+            ServiceError: a request failed.
+            ParameterError: the query is empty.
+        """
+        plan = self._plan(query, texts)
+        try:
+            return plan.scores([self._scores(self._send(self._body(query, part)), part) for part in plan.requests])
+        except Exception as error:
+            raise self._account.failure(error, self.identity) from None
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """As `score`, without blocking the event loop."""
+        plan = self._plan(query, texts)
+        try:
+            replies = [(await self._send(self._body(query, part), is_async=True), part) for part in plan.requests]
+            return plan.scores([self._scores(reply, part) for reply, part in replies])
+        except Exception as error:
+            raise self._account.failure(error, self.identity) from None
+
+    def _scores(self, reply: Any, documents: Sequence[str]) -> list[float]:
+        return scores_in_order(((item.index, item.relevance_score) for item in self._items(reply)), len(documents))
+
+    @abstractmethod
+    def _plan(self, query: str, texts: Sequence[str]) -> RatingPlan:
+        """Plan the requests within the service's limits."""
+
+    @abstractmethod
+    def _body(self, query: str, documents: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments of one request."""
+
+    @abstractmethod
+    def _items(self, reply: Any) -> Iterable[Any]:
+        """Return the results of a reply, each with `index` and `relevance_score`."""
+
+
+class HostedEmbedder(HostedModel):
+    """Documents and queries to unit vectors.
+
+    Args:
+        model: its name at the service.
+        default: length of its vectors, None where that is not known here.
+        dim: the length that is wanted, None for the default.
+        access: as for every hosted model.
 
     Attributes:
         document_kind, query_kind: what the service calls a text that is searched, and one that searches.
-        identity: service, model and dimensions.
     """
 
     document_kind: ClassVar[str]
     query_kind: ClassVar[str]
-    identity: str
-    _account: Account
+
+    def __init__(self, model: str, default: int | None, dim: int | None, **access: Any) -> None:
+        if (known := dim or default) is None:
+            raise ParameterError("dim", dim, f"given for {model!r}, whose vectors' length is not known here")
+        super().__init__(model, f"{known} dimensions", **access)
+        self.dim: int = known
+        self._chosen = None if dim == default else dim
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit rows, shape (len(texts), dim), in order.
@@ -294,32 +379,36 @@ class HostedEmbedder(ABC):
     def _embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
         require_texts(texts)
         try:
-            return self._rows([self._reply(part, kind) for part in self._parts(texts)], texts)
+            return self._rows([(self._send(self._body(part, kind)), part) for part in self._parts(texts)])
         except Exception as error:
             raise self._account.failure(error, self.identity) from None
 
     async def _aembed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
         require_texts(texts)
         try:
-            return self._rows([await self._areply(part, kind) for part in self._parts(texts)], texts)
+            parts = self._parts(texts)
+            return self._rows([(await self._send(self._body(part, kind), is_async=True), part) for part in parts])
         except Exception as error:
             raise self._account.failure(error, self.identity) from None
+
+    def _rows(self, replies: Sequence[tuple[Any, Sequence[str]]]) -> NDArray[np.float32]:
+        """Return the rows of all requests; each request must have answered its own texts."""
+        import numpy as np
+
+        rows = [unit_rows(self._vectors(reply, len(part)), len(part), self.dim) for reply, part in replies]
+        return np.concatenate([np.zeros((0, self.dim), dtype=np.float32), *rows])
 
     @abstractmethod
     def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
         """Return the texts, request by request."""
 
     @abstractmethod
-    def _reply(self, texts: Sequence[str], kind: str) -> Any:
-        """Make one request."""
+    def _body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
+        """Return the arguments of one request."""
 
     @abstractmethod
-    async def _areply(self, texts: Sequence[str], kind: str) -> Any:
-        """Make one request without blocking the event loop."""
-
-    @abstractmethod
-    def _rows(self, replies: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the rows of all replies, each in the order of its own texts."""
+    def _vectors(self, reply: Any, count: int) -> Any:
+        """Return the vectors of a reply in the order of its `count` texts."""
 
 
 def account(service: str, variable: str, api_key: str | None = None, base_url: str | None = None) -> Account:

@@ -22,7 +22,7 @@ from catena.effects.models import ending
 from catena.effects.ports import Completion
 from catena.effects.replies import caption_of, message_text
 from catena.effects.steps import Describe
-from catena.model.errors import CatenaError, MissingExtraError, ParameterError, ServiceError
+from catena.model.errors import MissingExtraError, ParameterError, ServiceError
 from catena.model.ids import digest
 from catena.model.options import check_given
 
@@ -34,21 +34,12 @@ _OLD_NAME, _NEW_NAME = "max_tokens", "max_completion_tokens"  # of a reply's lim
 _FORM = "response_format"
 _OF_A_FORM = re.compile(r"response_format|schema|grammar|structured", re.IGNORECASE)
 _REFUSES_A_FORM = frozenset({400, 404, 422, 500, 501})
-_MOST = re.compile(
-    r"(?:at most|no more than|up to|less than or equal to|<=|>|\[\d+,)\s*[`'\"]?(\d+)"
-)  # a limit's limit
+# a limit's limit
+_MOST = re.compile(r"(?:at most|no more than|up to|less than or equal to|<=|>|\[\d+,)\s*[`'\"]?(\d+)")
 _log = logging.getLogger(__name__)
 
 
 _CHOSEN = ("temperature", "seed", "reasoning_effort")
-
-
-class _Options:
-    timeout: Annotated[float, Gt(0), Lt(inf)]
-    temperature: Annotated[float, Ge(0), Lt(inf)] | None
-    seed: int | None
-    reasoning_effort: str | None
-    extra_body: Mapping[str, Any] | None
 
 
 class OpenAILLM:
@@ -85,8 +76,8 @@ class OpenAILLM:
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        timeout: float = 120.0,
-        temperature: float | None = None,
+        timeout: Annotated[float, Gt(0), Lt(inf)] = 120.0,
+        temperature: Annotated[float, Ge(0), Lt(inf)] | None = None,
         seed: int | None = None,
         reasoning_effort: str | None = None,
         extra_body: Mapping[str, Any] | None = None,
@@ -102,7 +93,7 @@ class OpenAILLM:
         check_given(
             {"timeout": timeout, "temperature": temperature, "seed": seed, "reasoning_effort": reasoning_effort,
              "extra_body": extra_body},
-            _Options,
+            OpenAILLM.__init__,
         )  # fmt: skip
         options: dict[str, Any] = {"api_key": key or "none", "base_url": where, "timeout": timeout, "max_retries": 0}
         self._client = openai.OpenAI(**options)
@@ -151,30 +142,24 @@ class OpenAILLM:
         self._client.close()
 
     def _asked(self, messages: list[Any], limit: int, schema: str = "") -> Completion:
-        call = _Call(self._refused.copy(), min(limit, self._most))
-        try:
-            while True:
+        call, body = _Call(self._refused.copy(), min(limit, self._most)), dict[str, Any]()
+        while True:
+            try:
                 body = self._body(messages, schema, call)
-                try:
-                    return self._answered(self._client.chat.completions.create(**body), call)
-                except Exception as error:
-                    if not call.adapts(error, body):
-                        raise
-        except Exception as error:
-            raise self._ours(error) from None
+                return self._answered(self._client.chat.completions.create(**body), call)
+            except Exception as error:
+                if not call.adapts(error, body):
+                    raise service_error(error, self.identity, holder=self) from None
 
     async def _aasked(self, messages: list[Any], limit: int, schema: str = "") -> Completion:
-        call = _Call(self._refused.copy(), min(limit, self._most))
-        try:
-            while True:
+        call, body = _Call(self._refused.copy(), min(limit, self._most)), dict[str, Any]()
+        while True:
+            try:
                 body = self._body(messages, schema, call)
-                try:
-                    return self._answered(await self._async_client.chat.completions.create(**body), call)
-                except Exception as error:
-                    if not call.adapts(error, body):
-                        raise
-        except Exception as error:
-            raise self._ours(error) from None
+                return self._answered(await self._async_client.chat.completions.create(**body), call)
+            except Exception as error:
+                if not call.adapts(error, body):
+                    raise service_error(error, self.identity, holder=self) from None
 
     def _body(self, messages: list[Any], schema: str, call: _Call) -> dict[str, Any]:
         limit_name = _NEW_NAME if _OLD_NAME in call.without else _OLD_NAME
@@ -210,9 +195,6 @@ class OpenAILLM:
             output_tokens=getattr(usage, "completion_tokens", None) or 0,
             reasoning_tokens=_reasoning_tokens(message, usage),
         )
-
-    def _ours(self, error: Exception) -> CatenaError:
-        return service_error(error, self.identity, holder=self)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import hashlib
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -22,7 +22,43 @@ if TYPE_CHECKING:
 _SERVICE: Final = "sentence-transformers"
 
 
-class SentenceTransformerEmbedder:
+class _Encoder:
+    """A sentence-transformers model over windows of texts, asked by one thread at a time."""
+
+    work, unit = "embedding", ""
+    options: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, model: str | SentenceTransformer, *, batch_size: int = 32) -> None:
+        self._model, name = _loaded(model, "SentenceTransformer")
+        self._turn = turn_of(self._model)
+        self._batch_size = batch_size
+        self.identity = f"{name}{self.unit}"
+
+    def _of_documents(self, texts: Sequence[str]) -> list[Any]:
+        return self._encoded(texts, self._model.encode_document, ("document", "passage", "corpus"))
+
+    def _of_query(self, text: str) -> Any:
+        return self._encoded([text], self._model.encode_query, ("query",))[0]
+
+    def _encoded(self, texts: Sequence[str], encode: Callable[..., Any], prompt_names: tuple[str, ...]) -> list[Any]:
+        """Return per text what the model makes of each of its windows."""
+        prompt = prompt_of(self._model, prompt_names)
+        try:
+            with self._turn:
+                windows = [windows_of(self._model, text, prompt) for text in texts]
+                flat = [window for group in windows for window in group]
+                given = encode(flat, batch_size=self._batch_size, show_progress_bar=False, **self.options)
+                made = self._made(given, prompt, flat)
+        except Exception as error:  # whatever torch or a model's own code raises
+            raise ServiceError(_SERVICE, f"{self.work} {len(texts)} texts failed: {type(error).__name__}") from error
+        borders = np.cumsum([0, *map(len, windows)])
+        return [made[start:end] for start, end in pairwise(borders)]
+
+    def _made(self, given: Any, prompt: str, windows: Sequence[str]) -> Any:
+        return given
+
+
+class SentenceTransformerEmbedder(_Encoder):
     """Embeds with a sentence-transformers model, through its document and query prompts where it has them.
 
     A text longer than the model's window (`max_seq_length` tokens, less the special tokens and the prompt) is not
@@ -39,53 +75,79 @@ class SentenceTransformerEmbedder:
         ServiceError: the model cannot be loaded.
     """
 
+    options: ClassVar[dict[str, Any]] = {"normalize_embeddings": True}
+
     def __init__(self, model: str | SentenceTransformer, *, batch_size: int = 32) -> None:
-        name = model if isinstance(model, str) else str(model.model_card_data.base_model or "model")
-        self._model: Any = load_model(model, "SentenceTransformer") if isinstance(model, str) else model
-        self._turn = turn_of(self._model)
-        self._batch_size = batch_size
-        self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)}"
+        super().__init__(model, batch_size=batch_size)
         self.dim = len(self.embed_query("dimension"))
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit rows, shape (len(texts), dim), in order."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        return self._embed(texts, self._model.encode_document, ("document", "passage", "corpus"))
+        return np.stack([_mean_direction(vectors) for vectors in self._of_documents(texts)])
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one unit vector, shape (dim,)."""
-        row: NDArray[np.float32] = self._embed([text], self._model.encode_query, ("query",))[0]
-        return row
+        return _mean_direction(self._of_query(text))
 
-    def _embed(
-        self, texts: Sequence[str], encode: Callable[..., Any], prompt_names: tuple[str, ...]
-    ) -> NDArray[np.float32]:
-        prompts = self._model.prompts
-        prompt = next((prompts[name] for name in prompt_names if prompts.get(name)), "")
-        try:
-            with self._turn:
-                windows = [self._windows(text, prompt) for text in texts]
-                flat = [window for group in windows for window in group]
-                vectors = encode(
-                    flat, batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
-                )
-        except Exception as error:  # whatever torch or a model's own code raises
-            raise ServiceError(_SERVICE, f"embedding {len(texts)} texts failed: {type(error).__name__}") from error
-        borders = np.cumsum([0, *map(len, windows)])
-        means = np.stack([vectors[start:end].mean(axis=0, dtype=np.float64) for start, end in pairwise(borders)])
-        rows: NDArray[np.float32] = (means / np.linalg.norm(means, axis=1, keepdims=True)).astype(np.float32)
+
+def _mean_direction(vectors: Any) -> NDArray[np.float32]:
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    unit: NDArray[np.float32] = (mean / np.linalg.norm(mean)).astype(np.float32)
+    return unit
+
+
+class SentenceTransformerTokenEmbedder(_Encoder):
+    """Gives each token of a text the unit vector that the model's last layer gives it.
+
+    A text longer than the model's window is not truncated: it is cut between words into windows that tile it, and has
+    the tokens of all of them. Special tokens and those of the model's prompts are left out, they say nothing of
+    the text. A model that was trained for one vector per text (as MiniLM) was not trained for this; a ColBERT model
+    behind a class of one's own, with the methods of `catena.effects.ports.TokenEmbedder`, was.
+
+    Args:
+        model: a loaded model, or the name or path of one.
+        batch_size: windows per forward pass.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ServiceError: the model cannot be loaded.
+    """
+
+    work, unit = "embedding the tokens of", ";tokens"
+    options: ClassVar[dict[str, Any]] = {"output_value": "token_embeddings"}
+
+    def embed_document_tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Return per text, in order, unit rows of shape (tokens, dim).
+
+        Raises:
+            ServiceError: the model failed.
+        """
+        return [np.concatenate(rows) for rows in self._of_documents(texts)] if texts else []
+
+    def embed_query_tokens(self, text: str) -> NDArray[np.float32]:
+        """Return unit rows, shape (tokens, dim).
+
+        Raises:
+            ServiceError: the model failed.
+        """
+        rows: NDArray[np.float32] = np.concatenate(self._of_query(text))
         return rows
 
-    def _windows(self, text: str, prompt: str) -> list[str]:
-        """Cut a text between words into pieces that tile it and that each fit the model's window."""
-        if self._model.max_seq_length is None:
-            return [text]
-        tokenizer = self._model.tokenizer
-        taken = tokenizer.num_special_tokens_to_add() + (
-            len(tokens_of(tokenizer, prompt)["input_ids"]) if prompt else 0
-        )
-        return fitting_windows(tokenizer, text, max(1, self._model.max_seq_length - taken))
+    def _made(self, given: Any, prompt: str, windows: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [self._own(array, prompt, window) for array, window in zip(given, windows, strict=True)]
+
+    def _own(self, given: Any, prompt: str, window: str) -> NDArray[np.float32]:
+        """Return the unit rows of a window's own tokens: without special ones and without the prompt's."""
+        marks = self._model.tokenizer(
+            prompt + window, truncation=True, max_length=self._model.max_seq_length, return_special_tokens_mask=True
+        )["special_tokens_mask"]
+        rows = given.detach().float().cpu().numpy()
+        own = rows[np.array(marks, bool) == 0][_size(self._model, prompt) :]
+        lengths = np.linalg.norm(own, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = own / np.where(lengths > 0, lengths, 1.0)
+        return unit
 
 
 class CrossEncoderReranker:
@@ -107,14 +169,12 @@ class CrossEncoderReranker:
     """
 
     def __init__(self, model: str | CrossEncoder, *, batch_size: int = 32, logits: bool = False) -> None:
-        self._model: Any = load_model(model, "CrossEncoder") if isinstance(model, str) else model
-        name = model if isinstance(model, str) else str(self._model.model_card_data.base_model or "model")
+        self._model, name = _loaded(model, "CrossEncoder")
         if (labels := int(self._model.config.num_labels)) != 1:
             raise ParameterError("labels of the model", labels, "1: its score is what texts are ranked by")
         self._batch_size, self._logits = batch_size, logits
         self._turn = turn_of(self._model)  # version 5 keeps the activation it is given, too
-        unit = ";logits" if logits else ""
-        self.identity = f"{_SERVICE}/{public_name(name)}@{fingerprint(self._model)}{unit}"
+        self.identity = f"{name};logits" if logits else name
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Return one score per text, in order: a probability, or a logit if the reranker was made so.
@@ -159,6 +219,13 @@ class CrossEncoderReranker:
         return values if self._logits else np.exp(-np.logaddexp(0.0, -values))
 
 
+def _loaded(model: Any, kind: Literal["SentenceTransformer", "CrossEncoder"]) -> tuple[Any, str]:
+    """Return a model, loaded where it is a name, and the identity of its texts' scores or vectors."""
+    loaded = load_model(model, kind) if isinstance(model, str) else model
+    name = model if isinstance(model, str) else str(model.model_card_data.base_model or "model")
+    return loaded, f"{_SERVICE}/{public_name(name)}@{fingerprint(loaded)}"
+
+
 def load_model(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) -> Any:
     """Return the model of this name or path.
 
@@ -194,6 +261,23 @@ def fingerprint(model: SentenceTransformer) -> str:
 def tokens_of(tokenizer: Any, text: str) -> Any:
     """Return all tokens of a text and their places in it, without special ones."""
     return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+
+
+def prompt_of(model: Any, names: Sequence[str]) -> str:
+    """Return the prompt that a model has under the first of these names, "" for none."""
+    return next((model.prompts[name] for name in names if model.prompts.get(name)), "")
+
+
+def windows_of(model: Any, text: str, prompt: str) -> list[str]:
+    """Cut a text between words into pieces that tile it and that each fit the model's window behind the prompt."""
+    if model.max_seq_length is None:
+        return [text]
+    taken = model.tokenizer.num_special_tokens_to_add() + _size(model, prompt)
+    return fitting_windows(model.tokenizer, text, max(1, model.max_seq_length - taken))
+
+
+def _size(model: Any, prompt: str) -> int:
+    return len(tokens_of(model.tokenizer, prompt)["input_ids"]) if prompt else 0
 
 
 def fitting_windows(tokenizer: Any, text: str, limit: int) -> list[str]:

@@ -7,31 +7,21 @@ the service itself.
 from __future__ import annotations
 
 from base64 import b64decode
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
 
 from catena.backends.hosted import (
     HostedEmbedder,
-    account,
+    HostedModel,
+    HostedReranker,
+    RatingPlan,
     in_order,
     portions,
     rating_plan,
-    scores_in_order,
     size_in_bytes,
-    stacked,
-    unit_rows,
 )
-from catena.model.errors import MissingExtraError, ParameterError, ServiceError
+from catena.model.errors import ServiceError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from catena.backends.hosted import RatingPlan
-
-KEY: Final = "VOYAGE_API_KEY"
 MAX_ITEMS: Final = 1_000  # documents of one rerank request, texts of one embedding request
 MAX_ITEMS_OLD: Final = 128  # texts of one request to the models before voyage-3.5
 SPARE_TOKENS: Final = 96  # of a window, for the special tokens that a model adds
@@ -64,43 +54,39 @@ UNKNOWN_EMBEDDER_TOKENS: Final = 120_000
 _THOUSAND: Final = ("voyage-4", "voyage-3.5", "voyage-3-large", "voyage-code-3", "voyage-finance-2", "voyage-law-2")
 
 
-class _Voyage:
+class _Voyage(HostedModel):
     """A model at Voyage AI.
 
     The SDK's resources are called, not its clients: those drop the index of a vector, which is its only tie to a
     text, run some models on this machine instead of the service's, and bring retries of their own.
     """
 
-    def __init__(self, model: str, *settings: str, api_key: str | None, base_url: str | None, timeout: float) -> None:
-        if find_spec("voyageai") is None:
-            raise MissingExtraError("voyageai", "catena-core[voyage]")
-        self._account = account("voyage", KEY, api_key, base_url)
-        self.model, self._timeout = model, timeout
-        self.identity = self._account.identity(model, *settings)
-        _sdk()  # takes seconds: not in the first call, which may be inside an event loop
+    service, package = "voyage", "voyageai"
+    variable = "VOYAGE_API_KEY"
+    resource: ClassVar[str]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        _sdk()
+    def _connect(self) -> None:
+        import voyageai
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.identity!r})"
+        self._resource: Any = getattr(voyageai, self.resource)
 
-    def _access(self) -> dict[str, Any]:
-        return {
-            "api_key": self._account.key,
-            "base_url": self._account.base_url,
-            "request_timeout": self._timeout,
-        }
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_resource"}
 
-    def _items(self, reply: Any) -> Any:
+    def _send(self, body: dict[str, Any], *, is_async: bool = False) -> Any:
+        create = self._resource.acreate if is_async else self._resource.create
+        access = {"api_key": self._account.key, "base_url": self._account.base_url, "request_timeout": self._timeout}
+        return create(**access, model=self.model, truncation=self._truncate, **body)
+
+    def _items(self, reply: Any) -> Iterable[Any]:
         """Return what the reply lists; the SDK takes statuses it does not know, as 529, for success."""
         if "data" not in reply and "detail" in reply:
             raise ServiceError(self.identity, f"overloaded or out of order: {self._account.words(reply)}", retry=True)
-        return reply.data
+        items: Iterable[Any] = reply.data
+        return items
 
 
-class VoyageReranker(_Voyage):
+class VoyageReranker(_Voyage, HostedReranker):
     """Scores texts in [0, 1] by a Voyage reranker. Failures come as `ServiceError`; the driver retries.
 
     Requests hold at most 1,000 documents, and no more tokens than the model takes at once, counted as UTF-8 bytes
@@ -123,6 +109,8 @@ class VoyageReranker(_Voyage):
     Source: https://docs.voyageai.com/reference/reranker-api
     """
 
+    resource = "Reranking"
+
     def __init__(
         self,
         model: str = "rerank-2.5",
@@ -132,58 +120,17 @@ class VoyageReranker(_Voyage):
         base_url: str | None = None,
         timeout: float = 60.0,
     ) -> None:
-        settings = ["truncated"] if truncate else []
-        super().__init__(model, *settings, api_key=api_key, base_url=base_url, timeout=timeout)
-        self._truncate = truncate
-
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """Return one score in [0, 1] per text, in the order of `texts`.
-
-        Raises:
-            ServiceError: a request failed.
-            ParameterError: the query is empty.
-        """
-        plan = self._plan(query, texts)
-        try:
-            return plan.scores(
-                self._scores(_sdk().Reranking.create(**self._access(), **self._body(query, part)), part)
-                for part in plan.requests
-            )
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
-
-    async def ascore(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """As `score`, without blocking the event loop."""
-        plan = self._plan(query, texts)
-        try:
-            return plan.scores(
-                [
-                    self._scores(await _sdk().Reranking.acreate(**self._access(), **self._body(query, part)), part)
-                    for part in plan.requests
-                ]
-            )
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
+        super().__init__(model, api_key=api_key, truncate=truncate, base_url=base_url, timeout=timeout)
 
     def _plan(self, query: str, texts: Sequence[str]) -> RatingPlan:
         pair, request = RERANK_TOKENS.get(self.model, UNKNOWN_RERANKER)
         # A long query leaves a quarter to the text: the service then refuses what does not fit after all.
-        window = max(pair - size_in_bytes(query) - SPARE_TOKENS, pair // 4)
-        return rating_plan(
-            query, texts, window=None if self._truncate else window, max_count=MAX_ITEMS, max_size=request
-        )
+        room = max(pair - size_in_bytes(query) - SPARE_TOKENS, pair // 4)
+        window = None if self._truncate else room
+        return rating_plan(query, texts, window=window, max_count=MAX_ITEMS, max_size=request)
 
     def _body(self, query: str, documents: Sequence[str]) -> dict[str, Any]:
-        return {
-            "query": query,
-            "documents": list(documents),
-            "model": self.model,
-            "top_k": None,
-            "truncation": self._truncate,
-        }
-
-    def _scores(self, reply: Any, documents: Sequence[str]) -> list[float]:
-        return scores_in_order(((item.index, item.relevance_score) for item in self._items(reply)), len(documents))
+        return {"query": query, "documents": list(documents), "top_k": None}
 
 
 class VoyageEmbedder(_Voyage, HostedEmbedder):
@@ -210,8 +157,8 @@ class VoyageEmbedder(_Voyage, HostedEmbedder):
     Source: https://docs.voyageai.com/reference/embeddings-api
     """
 
-    document_kind = "document"
-    query_kind = "query"
+    resource = "Embedding"
+    document_kind, query_kind = "document", "query"
 
     def __init__(
         self,
@@ -224,20 +171,8 @@ class VoyageEmbedder(_Voyage, HostedEmbedder):
         timeout: float = 60.0,
     ) -> None:
         default, self._max_tokens = EMBEDDERS.get(model, (None, UNKNOWN_EMBEDDER_TOKENS))
-        known = dim or default
-        if known is None:
-            raise ParameterError("dim", dim, f"given for {model!r}, whose vectors' length is not known here")
-        settings = [f"{known} dimensions", *(["truncated"] if truncate else [])]
-        super().__init__(model, *settings, api_key=api_key, base_url=base_url, timeout=timeout)
-        self.dim: int = known
-        self._chosen = None if dim == default else dim
-        self._truncate = truncate
-
-    def _reply(self, texts: Sequence[str], kind: str) -> Any:
-        return _sdk().Embedding.create(**self._access(), **self._body(texts, kind))
-
-    async def _areply(self, texts: Sequence[str], kind: str) -> Any:
-        return await _sdk().Embedding.acreate(**self._access(), **self._body(texts, kind))
+        access = {"api_key": api_key, "truncate": truncate, "base_url": base_url, "timeout": timeout}
+        super().__init__(model, default, dim, **access)
 
     def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
         sizes = [size_in_bytes(text) for text in texts]
@@ -245,30 +180,11 @@ class VoyageEmbedder(_Voyage, HostedEmbedder):
         return [texts[run] for run in portions(sizes, max_count=most, max_size=self._max_tokens)]
 
     def _body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
-        return {
-            "input": list(texts),
-            "model": self.model,
-            "input_type": kind,
-            "truncation": self._truncate,
-            "output_dtype": None,
-            "output_dimension": self._chosen,
-            "encoding_format": "base64",
-        }
+        chosen = {"output_dtype": None, "output_dimension": self._chosen, "encoding_format": "base64"}
+        return {"input": list(texts), "input_type": kind, **chosen}
 
-    def _rows(self, replies: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the rows of all requests, each in the order of its texts, by the index that comes with it."""
-        parts = []
-        for reply, part in zip(replies, self._parts(texts), strict=True):
-            pairs = ((item.index, _vector(item.embedding)) for item in self._items(reply))
-            parts.append(unit_rows(in_order(pairs, len(part)), len(part), self.dim))
-        return stacked(parts, self.dim)
-
-
-def _sdk() -> Any:
-    """Return the SDK; it does not say which of its names are public, so it is not typed here."""
-    import voyageai
-
-    return voyageai
+    def _vectors(self, reply: Any, count: int) -> Any:
+        return in_order(((item.index, _vector(item.embedding)) for item in self._items(reply)), count)
 
 
 def _vector(embedding: Any) -> Any:

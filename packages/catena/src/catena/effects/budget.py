@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
 from annotated_types import Ge
@@ -40,12 +40,7 @@ class Usage:
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost + other.cost,
-        )
+        return Usage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def tokens(self) -> int:

@@ -19,17 +19,10 @@ from catena.model.errors import CatenaError, ParameterError, ServiceError
 
 RETRY_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})  # 529: overloaded
 # Names under which httpx, requests, aiohttp and the model SDKs know a connection that may work next time.
-_TRANSIENT_NAMES = frozenset(
-    {
-        "APIConnectionError",
-        "APITimeoutError",
-        "ClientConnectionError",
-        "ClientPayloadError",
-        "Timeout",
-        "TimeoutException",
-        "TransportError",
-    }
-)
+_TRANSIENT_NAMES = frozenset({
+    "APIConnectionError", "APITimeoutError", "ClientConnectionError", "ClientPayloadError", "Timeout",
+    "TimeoutException", "TransportError",
+})  # fmt: skip
 _TOO_MANY_STATUS = frozenset({429, 529})
 # Names under which SDKs know a refusal for too many requests, where they tell no status.
 _TOO_MANY_NAMES = frozenset({"RateLimitError", "ResourceExhausted", "ThrottlingException", "TooManyRequestsError"})
@@ -116,9 +109,7 @@ def _header(error: Exception, name: str) -> str | None:
 
 
 def _transient(error: Exception) -> bool:
-    if isinstance(error, TimeoutError | ConnectionError):
-        return True
-    return _is_named(error, _TRANSIENT_NAMES)
+    return isinstance(error, TimeoutError | ConnectionError) or _is_named(error, _TRANSIENT_NAMES)
 
 
 def _is_named(error: Exception, names: frozenset[str]) -> bool:

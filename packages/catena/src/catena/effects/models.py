@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from catena.effects.steps import Complete
-from catena.model.errors import SchemaRefusedError
+from catena.model.errors import ParameterError, SchemaRefusedError
 
 _turns: WeakValueDictionary[int, Turn] = WeakValueDictionary()
 _making = threading.Lock()
@@ -33,14 +33,8 @@ _ENDINGS = {
     "error": re.compile("error|abort|cancel|fail"),
 }
 _REASONS = (
-    "finish_reason",
-    "finishReason",
-    "stop_reason",
-    "stopReason",
-    "done_reason",
-    "completion_reason",
-    "status",
-)
+    "finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason", "completion_reason", "status",
+)  # fmt: skip
 
 
 class Turn:
@@ -188,3 +182,38 @@ class Schemas:
             return None
         told = type(error).__name__ if status is None else f"{type(error).__name__}, status {status}"
         return SchemaRefusedError(service, f"no reply with the schema ({told}); asked without")
+
+
+Kind: TypeAlias = Literal["document", "llm", "embedder", "reranker", "captioner"]
+
+_CONVERT: dict[Kind, dict[type, Callable[[Any], Any]]] = {}
+_ADAPTERS = {"langchain_core": ("langchain_catena", "LangChain"), "llama_index": ("llama_index_catena", "LlamaIndex")}
+_CALLS: dict[Kind, str] = {
+    "document": "to_core_document(document)",
+    "llm": "{}LLM(model)",
+    "embedder": "{}Embedder(model)",
+    "reranker": "{}Reranker(model)",
+    "captioner": "{}Captioner(model)",
+}
+
+
+def register(kind: Kind, foreign: type, convert: Callable[[Any], Any]) -> None:
+    """Have `as_core` make the core's value of a framework's class, and of its subclasses, by `convert`."""
+    _CONVERT.setdefault(kind, {})[foreign] = convert
+
+
+def as_core(kind: Kind, value: Any) -> Any:
+    """Return a framework's value as the core's, and any other value as it is.
+
+    Raises:
+        ParameterError: its framework's adapter is not imported; the message says what to call.
+    """
+    for foreign, convert in _CONVERT.get(kind, {}).items():
+        if isinstance(value, foreign):
+            return convert(value)
+    roots = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+    for root, (adapter, name) in _ADAPTERS.items():
+        if root in roots:
+            call = _CALLS[kind].format(name)
+            raise ParameterError(kind, type(value).__name__, f"{adapter}.{call} where it is one of {name}")
+    return value

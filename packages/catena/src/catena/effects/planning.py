@@ -7,24 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from catena.effects import steps
 from catena.effects.budget import Tariff, Usage
 from catena.effects.ports import Completion
 from catena.effects.services import Services
-from catena.effects.steps import (
-    Complete,
-    Describe,
-    Embed,
-    Failed,
-    FetchChunks,
-    FetchText,
-    FindNames,
-    NamesFound,
-    Rate,
-    Recognise,
-    Request,
-    Search,
-    Step,
-)
+from catena.effects.steps import Embed, Failed, Request, Step
 from catena.model import Ranking, Scale
 from catena.model.errors import CatenaError, ServiceError
 
@@ -165,12 +152,12 @@ class _Follower:
 
 
 STAND_INS: Mapping[type[Request], StandIn] = {
-    Complete: lambda request: Completion(text="stand-in"),
-    Rate: lambda request: (0.0,) * len(request.texts),
-    Describe: lambda request: "stand-in",
-    Recognise: lambda request: ((),) * len(request.texts),
-    Search: lambda request: Ranking((), Scale.SIMILARITY),
-    FindNames: lambda request: NamesFound(),
-    FetchChunks: lambda request: ((),) * len(request.spans),
-    FetchText: lambda request: (None,) * len(request.spans),
+    steps.Complete: lambda request: Completion(text="stand-in"),
+    steps.Rate: lambda request: (0.0,) * len(request.texts),
+    steps.Describe: lambda request: "stand-in",
+    steps.Recognise: lambda request: ((),) * len(request.texts),
+    steps.Search: lambda request: Ranking((), Scale.SIMILARITY),
+    steps.FindNames: lambda request: steps.NamesFound(),
+    steps.FetchChunks: lambda request: ((),) * len(request.spans),
+    steps.FetchText: lambda request: (None,) * len(request.spans),
 }

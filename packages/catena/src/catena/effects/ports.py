@@ -39,11 +39,9 @@ class LLM(Protocol):
     @property
     def identity(self) -> str:
         """Service and model: replies kept under one identity are never served for another."""
-        ...
 
     def complete(self, request: Complete) -> Completion:
         """Return the reply to one prompt; raise `ServiceError` on failure."""
-        ...
 
 
 @runtime_checkable
@@ -53,20 +51,16 @@ class Embedder(Protocol):
     @property
     def identity(self) -> str:
         """Model and version: vectors of different identities are never compared."""
-        ...
 
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        ...
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit-length rows, shape (len(texts), dim), in the order of `texts`."""
-        ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one unit-length vector, shape (dim,)."""
-        ...
 
 
 @runtime_checkable
@@ -76,15 +70,12 @@ class TokenEmbedder(Protocol):
     @property
     def identity(self) -> str:
         """Model and version: token vectors of different identities are never compared."""
-        ...
 
     def embed_document_tokens(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         """Return per text, in order, unit-length rows of shape (tokens, dim); (0, dim) for a text without tokens."""
-        ...
 
     def embed_query_tokens(self, text: str) -> NDArray[np.float32]:
         """Return unit-length rows, shape (tokens, dim)."""
-        ...
 
 
 @runtime_checkable
@@ -96,7 +87,6 @@ class Reranker(Protocol):
 
     def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Return one raw score per text, in order; higher is better, the unit is the model's own."""
-        ...
 
 
 @runtime_checkable
@@ -108,7 +98,6 @@ class Captioner(Protocol):
 
     def caption(self, image: bytes, prompt: str) -> str:
         """Return a description of the image (PNG or JPEG bytes)."""
-        ...
 
 
 @runtime_checkable
@@ -120,7 +109,6 @@ class EntityRecognizer(Protocol):
 
     def recognise(self, texts: Sequence[str], labels: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return per text, in order, the entities of these labels as printed; no labels: its own choice."""
-        ...
 
 
 @runtime_checkable
@@ -132,7 +120,6 @@ class Tokenizer(Protocol):
 
     def count(self, text: str) -> int:
         """Return the number of tokens of the text."""
-        ...
 
 
 @runtime_checkable
@@ -150,7 +137,6 @@ class Store(Protocol):
     @property
     def routes(self) -> tuple[str, ...]:
         """The names of the routes it answers."""
-        ...
 
     def search(self, request: Search) -> Ranking:
         """Return at most `request.k` hits of one route, best first.
@@ -158,7 +144,6 @@ class Store(Protocol):
         Raises:
             FilterError: the route cannot obey `request.where`; it is never ignored.
         """
-        ...
 
 
 class StoreSnapshot(Protocol):
@@ -167,15 +152,12 @@ class StoreSnapshot(Protocol):
     @property
     def is_open(self) -> bool:
         """True once the store was asked something."""
-        ...
 
     def active(self) -> AbstractContextManager[None]:
         """Answer this thread or task, and those that it starts, from this state until the block ends."""
-        ...
 
     def close(self) -> None:
         """Let go of the state; what is still being answered is answered from it."""
-        ...
 
 
 @runtime_checkable
@@ -190,16 +172,12 @@ class Graph(Protocol):
 
     def expand(self, request: Expand) -> Neighbourhood:
         """Return the neighbours of nodes, and the edges by which they are."""
-        ...
 
     def nodes(self, request: FetchNodes) -> Nodes:
         """Return nodes by id, in the order asked for, without those that it does not have."""
-        ...
 
     def count_words(self, request: CountWords) -> WordCounts:
         """Return in how many nodes each word is."""
-        ...
 
     def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
         """Return the chunk of each id, None where there is none."""
-        ...

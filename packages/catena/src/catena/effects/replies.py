@@ -55,11 +55,7 @@ def _clean_completion(request: Complete, reply: Completion) -> Completion:
     text = answered(reply.text)  # here, once for every step
     if request.validate is not None:
         request.validate(text)
-    return reply if text == reply.text else replace(reply, text=text)
-
-
-def _encode_completion(reply: Completion) -> bytes:
-    return json.dumps([reply.text, reply.input_tokens, reply.output_tokens]).encode()
+    return replace(reply, text=text)
 
 
 def _decode_completion(payload: bytes) -> Completion:
@@ -83,8 +79,7 @@ def redacted(reply: Any, secrets: Collection[str]) -> Any:
         case str():
             return redact_reply(reply, secrets)
         case Completion():
-            text = redact_reply(reply.text, secrets)
-            return reply if text == reply.text else replace(reply, text=text)
+            return replace(reply, text=redact_reply(reply.text, secrets))
         case tuple():
             return tuple(redacted(each, secrets) for each in reply)
         case _:
@@ -131,10 +126,6 @@ def _clean_rows(request: Embed, reply: Any) -> NDArray[np.float32]:
     return rows
 
 
-def _encode_rows(rows: NDArray[np.float32]) -> bytes:
-    return struct.pack("<II", *rows.shape) + rows.astype("<f4").tobytes()
-
-
 def _decode_rows(payload: bytes) -> NDArray[np.float32]:
     import numpy as np
 
@@ -150,14 +141,6 @@ def _clean_scores(request: Rate, reply: Any) -> tuple[float, ...]:
     if not all(map(isfinite, scores)):
         raise ValueError("a score is NaN or infinite")
     return scores
-
-
-def _encode_scores(scores: tuple[float, ...]) -> bytes:
-    return struct.pack(f"<{len(scores)}d", *scores)
-
-
-def _decode_scores(payload: bytes) -> tuple[float, ...]:
-    return _unpack(f"<{len(payload) // 8}d", payload)
 
 
 def _unpack(form: str, payload: bytes) -> tuple[Any, ...]:
@@ -186,9 +169,19 @@ def _distinct(names: Any) -> tuple[str, ...]:
 
 
 FORMS: dict[type[Request], Form] = {
-    Complete: Form(_clean_completion, _encode_completion, _decode_completion),
-    Embed: Form(_clean_rows, _encode_rows, _decode_rows),
-    Rate: Form(_clean_scores, _encode_scores, _decode_scores),
+    Complete: Form(
+        _clean_completion,
+        lambda reply: json.dumps([reply.text, reply.input_tokens, reply.output_tokens]).encode(),
+        _decode_completion,
+    ),
+    Embed: Form(
+        _clean_rows, lambda rows: struct.pack("<II", *rows.shape) + rows.astype("<f4").tobytes(), _decode_rows
+    ),
+    Rate: Form(
+        _clean_scores,
+        lambda scores: struct.pack(f"<{len(scores)}d", *scores),
+        lambda payload: _unpack(f"<{len(payload) // 8}d", payload),
+    ),
     Describe: Form(
         _clean_caption,
         lambda reply: reply.encode("utf-8", "surrogatepass"),

@@ -8,55 +8,21 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from catena import prompts
+from catena.effects import ports, steps
 from catena.effects.budget import Budget
-from catena.effects.frameworks import as_core
 from catena.effects.journal import Journal
-from catena.effects.ports import (
-    LLM,
-    Captioner,
-    Completion,
-    Embedder,
-    EntityRecognizer,
-    Graph,
-    Reranker,
-    Store,
-    StoreSnapshot,
-)
+from catena.effects.models import as_core
 from catena.effects.redaction import secrets_of
 from catena.effects.replies import FORMS, Form
-from catena.effects.service_health import Health
-from catena.effects.steps import (
-    CheckGraph,
-    Complete,
-    CountEdges,
-    CountWords,
-    Describe,
-    DescribeEdges,
-    Embed,
-    Expand,
-    FetchById,
-    FetchChunks,
-    FetchDocuments,
-    FetchNodes,
-    FetchPlaces,
-    FetchText,
-    FindCovering,
-    FindNames,
-    Holdings,
-    Inspect,
-    NamesFound,
-    Rate,
-    Recognise,
-    Request,
-    Search,
-    SearchFused,
-)
+from catena.effects.steps import Complete, Describe, Embed, Holdings, Inspect, Request, Search
 from catena.model import Place
-from catena.model.errors import MissingServiceError, ParameterError
+from catena.model.errors import MissingServiceError, ParameterError, ServiceError
 
+COOL_DOWN_SECONDS = 30.0
 MORE = 4  # times the limit at which a reply was cut
 LEAST_MORE = 4_096  # tokens
 
@@ -234,6 +200,87 @@ class Limiter:
             return first + seconds * (2 if self._under_way.get(kind) else 1) - now
 
 
+@dataclass(slots=True)
+class _Open:
+    """An open circuit: not asked until `until`."""
+
+    until: float
+    why: str
+
+
+class Health:
+    """Keep a circuit for each service that questions wait for, shared by all runs that hold this object.
+
+    A circuit opens when a request fails twice by what may pass (no connection, a timeout, an error of the server;
+    not a refusal for too many requests), and the service has answered nothing meanwhile. While it is open, requests
+    fail at once and say so, and a search goes on without the route. After `cool_down_seconds` one request tries the
+    service: an answer closes the circuit, another failure keeps it open as long again.
+
+    Only what a question waits for has a circuit, as the type of the request says (`waited_for`): stores, graphs,
+    retrievers, rerankers and the embedding of queries. Work on documents is not given up for half a minute's fault.
+
+    Args:
+        cool_down_seconds: how long a dead service is left alone, >= 0; 0 for no circuits.
+
+    Source: M. Nygard, Release It!, 2nd edition, 2018, section 5.2 (circuit breaker).
+    """
+
+    def __init__(self, cool_down_seconds: float = COOL_DOWN_SECONDS) -> None:
+        if not cool_down_seconds >= 0:
+            raise ParameterError("cool_down_seconds", cool_down_seconds, "a number >= 0")
+        self.cool_down_seconds = cool_down_seconds
+        self._open: dict[str, _Open] = {}
+        self._answered: dict[str, float] = {}
+        self._thought: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Callable[[float], Health], tuple[float]]:
+        return Health, (self.cool_down_seconds,)
+
+    def circuit(self, service: str, request: Request) -> str | None:
+        """Return the name of the circuit that a request goes through; None where it has none."""
+        if not getattr(request, "waited_for", False) or not self.cool_down_seconds:
+            return None
+        parts = (request.route, request.view) if isinstance(request, Search) else ()
+        return "/".join([service, *filter(None, parts)])
+
+    def refusal(self, circuit: str, now: float) -> ServiceError | None:
+        """Return why a service is not asked now; None where it is, and then others wait for what becomes of it."""
+        with self._lock:
+            if (found := self._open.get(circuit)) is None:
+                return None
+            if now >= found.until:
+                found.until = now + self.cool_down_seconds  # this request is the trial
+                return None
+            again = f"it is tried again in {max(1, round(found.until - now))} s"
+            return ServiceError(circuit, f"not asked, as it did not answer before; {again} ({found.why})")
+
+    def is_open(self, circuit: str) -> bool:
+        """Tell whether a service counts as dead."""
+        return circuit in self._open
+
+    def failed(self, circuit: str, why: str, *, began: float, now: float) -> None:
+        """Note that a request that began at `began` was given up: the circuit opens, unless others were answered."""
+        with self._lock:
+            if self._answered.get(circuit, -1.0) < began:
+                self._open[circuit] = _Open(now + self.cool_down_seconds, why)
+
+    def answered(self, circuit: str, now: float) -> None:
+        """Note that a service answered, if only by refusing: its circuit closes."""
+        with self._lock:
+            self._answered[circuit] = now
+            self._open.pop(circuit, None)
+
+    def room(self, service: str) -> int:
+        """Return how many tokens beyond a reply's own a model needs to think: twice the most that it was seen to."""
+        return 2 * self._thought.get(service, 0)
+
+    def thought(self, service: str, tokens: int) -> None:
+        """Note that a model spent so many tokens before it wrote."""
+        with self._lock:
+            self._thought[service] = max(tokens, self._thought.get(service, 0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
     """The calls that answer one type of request: by threads, by asyncio, or both.
@@ -288,13 +335,13 @@ class Services:
         cancel: a flag by which another thread stops the run.
     """
 
-    llm: LLM | None = None
-    embedder: Embedder | None = None
-    reranker: Reranker | None = None
-    captioner: Captioner | None = None
-    recognizer: EntityRecognizer | None = None
-    store: Store | None = None
-    graph: Graph | None = None
+    llm: ports.LLM | None = None
+    embedder: ports.Embedder | None = None
+    reranker: ports.Reranker | None = None
+    captioner: ports.Captioner | None = None
+    recognizer: ports.EntityRecognizer | None = None
+    store: ports.Store | None = None
+    graph: ports.Graph | None = None
     handlers: Mapping[type[Request], Handler] = field(default_factory=dict)
     max_concurrency: int = 8
     retry: Retry = field(default_factory=Retry)
@@ -312,29 +359,24 @@ class Services:
         if self.max_concurrency < 1:
             raise ParameterError("max_concurrency", self.max_concurrency, "at least 1")
         _check_limits(self.output_tokens)
-        for kind in ("llm", "embedder", "reranker", "captioner"):
-            object.__setattr__(self, kind, as_core(kind, getattr(self, kind)))
+        for model in ("llm", "embedder", "reranker", "captioner"):
+            object.__setattr__(self, model, as_core(model, getattr(self, model)))
         known: dict[type[Request], Handler] = {}
-        if self.llm is not None:
-            known[Complete] = _answering(self.llm, Complete, "complete", lambda request: (request,))
+        for name, methods in _METHODS.items():
+            if (service := getattr(self, name)) is not None:
+                for kind, method in methods.items():
+                    known |= method.handlers(service, kind)
+        if self.captioner is not None and Describe not in known:
+            known |= _CAPTION.handlers(self.captioner, Describe)
         if self.embedder is not None:
             known[Embed] = _embedding(self.embedder)
-        if self.reranker is not None:
-            known[Rate] = _answering(self.reranker, Rate, "score", lambda request: (request.query, request.texts))
-        if self.captioner is not None:
-            known[Describe] = _describing(self.captioner)
-        if self.recognizer is not None:
-            known[Recognise] = _answering(
-                self.recognizer, Recognise, "recognise", lambda request: (request.texts, request.labels)
-            )
-        if self.store is not None or self.embedder is not None:
-            known.update(_store_handlers(self.store, "" if self.embedder is None else _identity(self.embedder)))
-        if self.graph is not None:
-            known.update(_graph_handlers(self.graph))
+            if not _INSPECT.is_in(self.store):  # what a store holds, or would hold, is at least of this embedder
+                held = Holdings(embedder=_identity(self.embedder))
+                known[Inspect] = Handler(identity=_identity(self.store), call=lambda request: held)
         object.__setattr__(self, "_handlers", {**known, **self.handlers})
 
-    def __reduce__(self) -> tuple[Callable[..., Services], tuple[Mapping[str, Any]]]:
-        return _services, ({each.name: getattr(self, each.name) for each in fields(self) if each.init},)
+    def __reduce__(self) -> tuple[Callable[[], Services], tuple[()]]:
+        return partial(Services, **{each.name: getattr(self, each.name) for each in fields(self) if each.init}), ()
 
     def handler(self, kind: type[Request]) -> Handler:
         """Return who answers this type of request.
@@ -355,7 +397,7 @@ class Services:
 
     def wider(self, request: Any, reply: Any) -> Any:
         """Return the request with more room where its reply was cut at a limit that nobody set; else None."""
-        cut = isinstance(reply, Completion) and reply.finish_reason == "length"
+        cut = isinstance(reply, ports.Completion) and reply.finish_reason == "length"
         if not cut or not isinstance(request, Complete | Describe) or self._own_limit(request):
             return None
         return replace(request, max_tokens=max(MORE * request.max_tokens, LEAST_MORE))
@@ -365,7 +407,7 @@ class Services:
             return self.output_tokens.get(request.prompt_version.split("/")[0])
         return self.output_tokens
 
-    def snapshot(self) -> StoreSnapshot | None:
+    def snapshot(self) -> ports.StoreSnapshot | None:
         """Return one state of the store for a whole run; None where it has none, or the run sees one already."""
         begin = getattr(self.store, "snapshot", None)
         return None if begin is None else begin()
@@ -386,93 +428,74 @@ def _check_limits(own: int | Mapping[str, int] | None) -> None:
             raise ParameterError("output_tokens", limit, "an integer >= 1, or such by the name of a prompt")
 
 
-def _services(given: Mapping[str, Any]) -> Services:
-    return Services(**given)
-
-
-_OF_GRAPH: Mapping[type[Request], str] = {
-    Expand: "expand",
-    FetchNodes: "nodes",
-    CountWords: "count_words",
-    FetchById: "chunks_by_id",
-}
-_ALSO_OF_GRAPH: Mapping[type[Request], str] = {
-    FindCovering: "covering",
-    DescribeEdges: "describe_edges",
-    CountEdges: "count_edges",
-}
-
-
-def _store_handlers(store: Store | None, embedder: str) -> dict[type[Request], Handler]:
-    """Return who answers what a store is asked; without one, what it holds is at least of this embedder."""
-    held: dict[type[Request], Handler] = {
-        Inspect: _if_able(store, Inspect, "inspect", lambda request: Holdings(embedder=embedder))
-    }
-    if store is None:
-        return held
-    return held | {
-        Search: _answering(store, Search, "search", lambda request: (request,)),
-        SearchFused: _if_able(store, SearchFused, "search_fused", lambda request: None),
-        FindNames: _if_able(store, FindNames, "names", lambda request: NamesFound()),
-        FetchChunks: _if_able(store, FetchChunks, "chunks", lambda request: ((),) * len(request.spans)),
-        FetchText: _if_able(store, FetchText, "texts", lambda request: (None,) * len(request.spans)),
-        FetchPlaces: _if_able(
-            store,
-            FetchPlaces,
-            "places",
-            lambda request: (Place(),) * len(request.spans),
-            lambda request: request.spans,
-        ),
-        FetchDocuments: _if_able(
-            store, FetchDocuments, "whole", lambda request: (None,) * len(request.ids), lambda request: request.ids
-        ),
-    }
-
-
-def _graph_handlers(graph: Graph) -> dict[type[Request], Handler]:
-    """Return who answers what a graph is asked; what it need not have and has not, nobody answers."""
-    able = {kind: name for kind, name in _ALSO_OF_GRAPH.items() if hasattr(graph, name) or hasattr(graph, f"a{name}")}
-    return {
-        kind: _answering(graph, kind, method, lambda request: (request,))
-        for kind, method in {**_OF_GRAPH, **able}.items()
-    } | {CheckGraph: _if_able(graph, CheckGraph, "check", lambda request: None)}
-
-
-def _answering(
-    service: Any, kind: type[Request], method: str, arguments: Callable[[Any], tuple[Any, ...]]
-) -> Handler:
-    """Answer requests with `service.method(*arguments)`, and with its async twin where it has one.
+class _Method(NamedTuple):
+    """The method, or its async twin, with which a service answers a type of request.
 
     A store gets no form: what it holds changes, so its rankings are never kept.
+
+    Attributes:
+        otherwise: the reply where the service has no such method; without one, nobody answers the request.
+        needed: whether a service without the method is refused.
     """
-    call, acall = getattr(service, method, None), getattr(service, f"a{method}", None)
-    return Handler(
-        identity=_identity(service),
-        call=None if call is None else lambda request: call(*arguments(request)),
-        acall=None if acall is None else lambda request: acall(*arguments(request)),
-        form=FORMS.get(kind),
-        holder=service,
-    )
+
+    name: str
+    arguments: Callable[[Any], tuple[Any, ...]] = lambda request: (request,)
+    otherwise: Callable[[Any], Any] | None = None
+    needed: bool = False
+
+    def is_in(self, service: object) -> bool:
+        return hasattr(service, self.name) or hasattr(service, f"a{self.name}")
+
+    def handlers(self, service: Any, kind: type[Request]) -> dict[type[Request], Handler]:
+        if not self.is_in(service) and not self.needed:
+            if self.otherwise is None:
+                return {}
+            return {kind: Handler(identity=_identity(service), call=self.otherwise)}
+        call, acall = getattr(service, self.name, None), getattr(service, f"a{self.name}", None)
+        handler = Handler(
+            identity=_identity(service),
+            call=None if call is None else lambda request: call(*self.arguments(request)),
+            acall=None if acall is None else lambda request: acall(*self.arguments(request)),
+            form=FORMS.get(kind),
+            holder=service,
+        )
+        return {kind: handler}
 
 
-def _describing(captioner: Any) -> Handler:
-    """Answer `Describe` with `describe(request)`, which tells why a caption ended, or else with `caption`."""
-    if hasattr(captioner, "describe") or hasattr(captioner, "adescribe"):
-        return _answering(captioner, Describe, "describe", lambda request: (request,))
-    return _answering(captioner, Describe, "caption", lambda request: (request.image, request.prompt))
-
-
-def _if_able(
-    store: Any,
-    kind: type[Request],
-    method: str,
-    otherwise: Callable[[Any], Any],
-    argument: Callable[[Any], Any] = lambda request: request,
-) -> Handler:
-    """Answer with a method that a store need not have; one without it has nothing to say."""
-    if hasattr(store, method) or hasattr(store, f"a{method}"):
-        return _answering(store, kind, method, lambda request: (argument(request),))
-    return Handler(identity=_identity(store), call=otherwise)
+_INSPECT = _Method("inspect", otherwise=lambda request: Holdings())
+_CAPTION = _Method("caption", lambda request: (request.image, request.prompt), needed=True)
+_METHODS: Mapping[str, Mapping[type[Request], _Method]] = {
+    "llm": {Complete: _Method("complete", needed=True)},
+    "reranker": {steps.Rate: _Method("score", lambda request: (request.query, request.texts), needed=True)},
+    "captioner": {Describe: _Method("describe")},  # which tells why a caption ended
+    "recognizer": {
+        steps.Recognise: _Method("recognise", lambda request: (request.texts, request.labels), needed=True)
+    },
+    "store": {
+        Inspect: _INSPECT,
+        Search: _Method("search", needed=True),
+        steps.SearchFused: _Method("search_fused", otherwise=lambda request: None),
+        steps.FindNames: _Method("names", otherwise=lambda request: steps.NamesFound()),
+        steps.FetchChunks: _Method("chunks", otherwise=lambda request: ((),) * len(request.spans)),
+        steps.FetchText: _Method("texts", otherwise=lambda request: (None,) * len(request.spans)),
+        steps.FetchPlaces: _Method(
+            "places", lambda request: (request.spans,), lambda request: (Place(),) * len(request.spans)
+        ),
+        steps.FetchDocuments: _Method(
+            "whole", lambda request: (request.ids,), lambda request: (None,) * len(request.ids)
+        ),
+    },
+    "graph": {
+        steps.Expand: _Method("expand", needed=True),
+        steps.FetchNodes: _Method("nodes", needed=True),
+        steps.CountWords: _Method("count_words", needed=True),
+        steps.FetchById: _Method("chunks_by_id", needed=True),
+        steps.FindCovering: _Method("covering"),
+        steps.DescribeEdges: _Method("describe_edges"),
+        steps.CountEdges: _Method("count_edges"),
+        steps.CheckGraph: _Method("check", otherwise=lambda request: None),
+    },
+}
 
 
 def _embedding(embedder: Any) -> Handler:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from catena.model import Name, Ranking, Unknown, Where
+from catena.prompts import Prompt
 
 T = TypeVar("T")
 
@@ -38,6 +39,25 @@ class Complete:
     prompt_version: str = ""
     schema: str = field(default="", repr=False)
     validate: Validate | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, prompt: Prompt, purpose: str, *, max_tokens: int, validate: Validate | None = None, **places: str
+    ) -> Complete:
+        """Return the request of a prompt with its places filled.
+
+        Raises:
+            ParameterError: a place has no value, or a value no place.
+        """
+        return cls(
+            prompt=prompt.filled(**places),
+            purpose=purpose,
+            system=prompt.system,
+            max_tokens=max_tokens,
+            prompt_version=prompt.version,
+            schema=prompt.schema,
+            validate=validate,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +298,13 @@ class CheckGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expand:
+class _GraphRequest:
+    purpose: str = field(default="graph", compare=False)
+    waited_for: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand(_GraphRequest):
     """Ask a graph for the neighbours of chunks; the reply is a `Neighbourhood`.
 
     Attributes:
@@ -290,40 +316,32 @@ class Expand:
     chunk_ids: tuple[str, ...]
     words: tuple[str, ...] = ()
     kinds: tuple[str, ...] | None = None
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchNodes:
+class FetchNodes(_GraphRequest):
     """Ask a graph for nodes by the ids of their chunks; the reply is a `Nodes`, without what it does not have."""
 
     chunk_ids: tuple[str, ...]
     words: tuple[str, ...] = ()
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountWords:
+class CountWords(_GraphRequest):
     """Ask a graph in how many of its nodes words are; the reply is a `WordCounts`."""
 
     words: tuple[str, ...]
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchById:
+class FetchById(_GraphRequest):
     """Ask a graph for the chunks of nodes; the reply is one `Chunk` per id, None where there is none."""
 
     chunk_ids: tuple[str, ...]
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindCovering:
+class FindCovering(_GraphRequest):
     """Ask a graph which nodes cover most of some terms; the reply is a `Nodes`, best first.
 
     A node covers a term when its text or its titles hold all words of the term. Most terms first, ties by the dot
@@ -340,33 +358,27 @@ class FindCovering:
     vector: Any
     k: int = 1
     words: tuple[str, ...] = ()
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeEdges:
+class DescribeEdges(_GraphRequest):
     """Ask a graph what joins pairs of nodes; the reply is one `Edge` per pair, seen from its first, None for none."""
 
     pairs: tuple[tuple[str, str], ...]
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountEdges:
+class CountEdges(_GraphRequest):
     """Ask a graph how many neighbours nodes have; the reply is one number per id, 0 for what it does not have."""
 
     chunk_ids: tuple[str, ...]
-    purpose: str = field(default="graph", compare=False)
-    waited_for: ClassVar[bool] = True
 
 
 Request: TypeAlias = object
 """Any of the requests above, or a frozen dataclass with a handler of its own.
 
 One that says `waited_for: ClassVar[bool] = True` is what a question waits for: its service is asked twice at most,
-and left alone for a while where it is dead (`catena.effects.service_health`).
+and left alone for a while where it is dead (`catena.effects.services`).
 """
 
 Step: TypeAlias = Generator[Sequence[Request], Sequence[Any], T]

@@ -138,23 +138,19 @@ def _asked_for(
 ) -> PlacedRequest:
     """Return the request for the title or the summary of a document or a section."""
     name, part = f"{of.part}_{what}", of.part
-    prompt = prompts.load(name)
     read = clean_title if what == "title" else partial(clean_summary, part=part)
     limit = how.title_tokens if what == "title" else how.section_tokens if of.section else how.summary_tokens
     longer = f"The {part} is longer: only its beginning is given, about {limit} tokens of it."
-    request = Complete(
-        prompt=prompt.filled(
-            content=shielded(text.text),
-            note=longer if text.cut else f"The {part} is given whole.",
-            guidance=getattr(how.guidance, name) or "(nothing)",
-            language=answered_in(how.language),
-            **places,
-        ),
-        purpose=name.replace("_", " "),
-        system=prompt.system,
+    request = Complete.of(
+        prompts.load(name),
+        name.replace("_", " "),
         max_tokens=how.max_tokens,
-        prompt_version=prompt.version,
         validate=read,
+        content=shielded(text.text),
+        note=longer if text.cut else f"The {part} is given whole.",
+        guidance=getattr(how.guidance, name) or "(nothing)",
+        language=answered_in(how.language),
+        **places,
     )
     if of.section is None:
         return PlacedRequest(request, f"{what} of {of.document.id}", read, -1)
@@ -235,7 +231,7 @@ def clean_title(text: str) -> str:
     Raises:
         ValueError: it is no title, with the reason.
     """
-    title = bare(_LABEL.sub("", plain(text).lstrip("#").strip(), count=1))
+    title = bare(_LABEL.sub("", plain(text).lstrip("#").strip()))
     if len(title.splitlines()) > 1:
         raise ValueError("the reply holds more than a title: it has several lines")
     if len(title) > LONGEST_TITLE:

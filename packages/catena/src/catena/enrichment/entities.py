@@ -55,11 +55,9 @@ class Detector(Protocol):
     @property
     def name(self) -> str:
         """Return its name in reports of failures."""
-        ...
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the terms of each text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,15 +153,14 @@ class LLMDetector:
         return _checked(texts, found, self.weight, self.max_words)
 
     def _request(self, batch: tuple[str, ...]) -> Request:
-        prompt = prompts.load("critical_entities")
-        return Complete(
-            prompt=prompt.filled(kinds=self.kinds, count=str(len(batch)), passages=_numbered(batch)),
-            purpose="critical entities",
-            system=prompt.system,
+        return Complete.of(
+            prompts.load("critical_entities"),
+            "critical entities",
             max_tokens=self.max_tokens,
-            prompt_version=prompt.version,
-            schema=prompt.schema,
             validate=partial(name_lists, count=len(batch)),
+            kinds=self.kinds,
+            count=str(len(batch)),
+            passages=_numbered(batch),
         )
 
 
@@ -244,16 +241,12 @@ def detect_entities(
     Raises:
         CatenaError: no service was given that a detector needs; or a detector failed and `on_error` is "raise".
     """
-    detected = yield from _by_all([chunk.text for chunk in chunks], detectors, on_error)
     places = [f"chunk {chunk.id}" for chunk in chunks]
-    degraded = [
-        each
-        for detector, found in zip(detectors, detected, strict=True)
-        for each in _reports(detector.name, found.problems, places, f" of {document.id}")
-    ]
+    texts = [chunk.text for chunk in chunks]
+    detected, degraded = yield from _by_all(texts, detectors, on_error, places, f" of {document.id}")
     terms = merge_terms(((),) * len(chunks), *(found.terms for found in detected))
     failures = [problem for found in detected for problem in found.problems if problem.error is not None]
-    return Entities(terms, tuple(degraded), tuple(failures))
+    return Entities(terms, degraded, tuple(failures))
 
 
 def query_entities(
@@ -272,14 +265,9 @@ def query_entities(
     Raises:
         CatenaError: as in `detect_entities`.
     """
-    detected = yield from _by_all([query], detectors, on_error)
+    detected, degraded = yield from _by_all([query], detectors, on_error, ["the question"], "")
     names = TermMatcher(term for found in detected for term in found.terms[0]).all_in(query)
-    degraded = [
-        each
-        for detector, found in zip(detectors, detected, strict=True)
-        for each in _reports(detector.name, found.problems, ["the question"], "")
-    ]
-    return QueryEntities(names, tuple(degraded))
+    return QueryEntities(names, degraded)
 
 
 def with_terms(entry: Entry, *lists: Sequence[Sequence[str]]) -> Entry:
@@ -298,21 +286,20 @@ def with_terms(entry: Entry, *lists: Sequence[Sequence[str]]) -> Entry:
     return replace(entry, terms=terms, fingerprint=digest(entry.fingerprint, repr(terms)))
 
 
-def _by_all(texts: Sequence[str], detectors: Sequence[Detector], on_error: OnError) -> Step[list[Detected]]:
+def _by_all(
+    texts: Sequence[str], detectors: Sequence[Detector], on_error: OnError, places: Sequence[str], tail: str
+) -> Step[tuple[list[Detected], tuple[Degraded, ...]]]:
     """Run all detectors and return the terms of each; one that breaks off has failed at every text."""
     if on_error not in ("raise", "degrade"):
         raise ParameterError("on_error", on_error, "'raise' or 'degrade'")
     results = yield from together([detector.detect(texts) for detector in detectors])
-    detected: list[Detected] = []
-    for result in results:
-        if isinstance(result, Failed):
-            detected.append(_broken(result.error, len(texts)))
-        else:
-            detected.append(result)
+    detected = [_broken(result.error, len(texts)) if isinstance(result, Failed) else result for result in results]
     errors = [problem.error for found in detected for problem in found.problems if problem.error is not None]
     if errors and on_error == "raise":
         raise errors[0]
-    return detected
+    named = zip(detectors, detected, strict=True)
+    degraded = (each for detector, found in named for each in _reports(detector.name, found.problems, places, tail))
+    return detected, tuple(degraded)
 
 
 def _broken(error: Exception, n_texts: int) -> Detected:
@@ -326,14 +313,12 @@ def _reports(name: str, problems: Sequence[Problem], places: Sequence[str], tail
     by_reason: dict[str, list[str]] = {}
     for problem in problems:
         by_reason.setdefault(problem.why, []).append(places[problem.text])
-    return [
-        Degraded(f"{name} at {', '.join(where[:SHOWN])}{_more(len(where) - SHOWN)}{tail}", why)
-        for why, where in by_reason.items()
-    ]
+    return [Degraded(f"{name} at {_some(where)}{tail}", why) for why, where in by_reason.items()]
 
 
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,11 +405,8 @@ class Grounded:
     @property
     def complaint(self) -> str:
         """Return the refused names in words; "" when none was."""
-        if not self.refused:
-            return ""
-        shown = ", ".join(repr(name[:SHOWN_CHARACTERS]) for name in self.refused[:SHOWN])
-        more = f" and {len(self.refused) - SHOWN} more" if len(self.refused) > SHOWN else ""
-        return f"left out {shown}{more}: not a name that the text prints"
+        shown = _some([repr(name[:SHOWN_CHARACTERS]) for name in self.refused])
+        return f"left out {shown}: not a name that the text prints" if shown else ""
 
 
 def grounded(names: Iterable[str], text: str, *, max_words: int) -> Grounded:

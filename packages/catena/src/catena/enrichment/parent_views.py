@@ -117,23 +117,19 @@ class ViewStores(Protocol[P_contra, V]):
 
     def records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
         """Return the records of those documents that have one."""
-        ...
 
     def hash_of(self, parent: P_contra) -> str:
         """Return the hash of all that is kept of a parent."""
-        ...
 
     def made(
         self, source: str, parents: Sequence[P_contra], held: Held
     ) -> Step[tuple[ParentViews[V], Mapping[str, V]]]:
         """Make the views of one document's parents, and return them by the ids of the views, too."""
-        ...
 
     def moved(
         self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, P_contra], views: Mapping[str, V]
     ) -> Step[ViewChanges]:
         """Take the stores from one record to another: write all that comes before anything is deleted."""
-        ...
 
 
 Sources: TypeAlias = Mapping[str, Mapping[str, P_contra]]

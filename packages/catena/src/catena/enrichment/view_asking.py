@@ -19,6 +19,7 @@ from catena.enrichment.views import MadeViews
 from catena.model import Chunk
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
+from catena.model.options import check_options
 from catena.model.places import SEPARATOR
 from catena.text.replies import CLOSING, TALK, bare, plain, refuses
 from catena.text.words import count_tokens, folded, same_words, sentence_ends, tokenise
@@ -41,6 +42,12 @@ class ModelMaker(ABC):
     guidance: str
     part_tokens: int
     max_tokens: int
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if not self.asks_model and (self.guidance or self.language):
+            by = getattr(self, "by", "")
+            raise ParameterError("by", by, "'llm' with guidance or a language: only a model obeys")
 
     @property
     def language(self) -> str:
@@ -114,20 +121,10 @@ def section_name(chunk: Chunk, title: str) -> str:
     return SEPARATOR.join(filter(None, path))
 
 
-def check_obeyed(by: str, *words: str) -> None:
-    """Refuse words to a model, such as guidance or a language, where none is asked.
-
-    Raises:
-        ParameterError: `by` is "offline", and there are some.
-    """
-    if by == "offline" and any(words):
-        raise ParameterError("by", by, "'llm' with guidance or a language: only a model obeys")
-
-
 def _requests(
     maker: ModelMaker, chunk: Chunk, place: int, title: str, limits: Mapping[str, str]
 ) -> list[PlacedRequest]:
-    prompt = prompts.load(maker.prompt)
+    prompt, purpose = prompts.load(maker.prompt), maker.prompt.replace("_", " ")
     parts = parts_of(chunk.text, maker.part_tokens)
     what = f"{maker.kind} of chunk {chunk.id}"
     places = {
@@ -141,15 +138,8 @@ def _requests(
     asked = []
     for number, part in enumerate(parts, start=1):
         read = partial(maker.read, content=part)
-        request = Complete(
-            prompt=prompt.filled(content=shielded(part), note=_note(number, len(parts)), **places),
-            purpose=maker.prompt.replace("_", " "),
-            system=prompt.system,
-            max_tokens=maker.max_tokens,
-            prompt_version=prompt.version,
-            schema=prompt.schema,
-            validate=read,
-        )
+        own = {"content": shielded(part), "note": _note(number, len(parts))}
+        request = Complete.of(prompt, purpose, max_tokens=maker.max_tokens, validate=read, **own, **places)
         told = f"{what}, part {number} of {len(parts)}" if len(parts) > 1 else what
         asked.append(PlacedRequest(request, told, read, place))
     return asked
@@ -246,7 +236,7 @@ def check_language(text: str, content: str, *, share: float) -> None:
 
 def _unlabelled(text: str) -> str:
     """Return the text without the word that labels it and an offer of help at its end."""
-    text = _LABEL.sub("", text, count=1)
+    text = _LABEL.sub("", text)
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
     while len(ends) > 2 and CLOSING.match(text[ends[-2] : ends[-1]].lstrip(" \n*_(")):
         ends.pop()

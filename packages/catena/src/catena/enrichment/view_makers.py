@@ -11,14 +11,7 @@ from annotated_types import Ge
 
 from catena.effects import Step
 from catena.enrichment.entities import grounded
-from catena.enrichment.view_asking import (
-    ModelMaker,
-    ask_about,
-    check_language,
-    check_obeyed,
-    checked,
-    read_summary,
-)
+from catena.enrichment.view_asking import ModelMaker, ask_about, check_language, checked, read_summary
 from catena.enrichment.view_text import (
     UNSPACED_LETTER,
     count_words,
@@ -29,7 +22,6 @@ from catena.enrichment.view_text import (
 )
 from catena.enrichment.views import MadeViews
 from catena.model import Chunk
-from catena.model.options import check_options
 from catena.text.phrases import COUNT, keywords_of
 from catena.text.replies import read_items
 from catena.text.words import count_tokens, normalise_term, tokenise
@@ -72,8 +64,7 @@ class Summaries(ModelMaker):
     max_tokens: Annotated[int, Ge(1)] = 1_000
 
     def __post_init__(self) -> None:
-        check_options(self)
-        check_obeyed(self.by, self.guidance, self.language)
+        ModelMaker.__post_init__(self)
         if self.words == 0:
             object.__setattr__(self, "words", _WORDS[self.by])
 
@@ -143,10 +134,6 @@ class Keywords(ModelMaker):
     language: str = ""
     part_tokens: Annotated[int, Ge(1)] = 8_000
     max_tokens: Annotated[int, Ge(1)] = 1_000
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_obeyed(self.by, self.guidance, self.language)
 
     def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
         """Return the list of each chunk, its terms between "; "; none for a chunk without a word.
@@ -222,9 +209,6 @@ class Questions(ModelMaker):
     part_tokens: Annotated[int, Ge(1)] = 8_000
     max_tokens: Annotated[int, Ge(1)] = 1_000
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
         """Return the questions of each chunk; none for a chunk without a word.
 
@@ -293,10 +277,6 @@ class GraphKeywords(ModelMaker):
     guidance: str = ""
     part_tokens: Annotated[int, Ge(1)] = 8_000
     max_tokens: Annotated[int, Ge(1)] = 400
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_obeyed(self.by, self.guidance)
 
     def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
         """Return the list of each chunk, its keywords between "; "; none for a chunk without one.

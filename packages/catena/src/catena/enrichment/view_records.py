@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from catena.model import Degraded, View
@@ -55,15 +55,7 @@ class ViewRecord:
 
     def to_json(self) -> str:
         """Return the record as text, equal for equal records."""
-        fields = {
-            "source": self.source,
-            "fingerprint": self.fingerprint,
-            "whole": self.whole,
-            "parents": dict(self.parents),
-            "views": list(self.views),
-            "written": {made: [list(text) for text in texts] for made, texts in self.written.items()},
-        }
-        return json.dumps(fields, ensure_ascii=False)
+        return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, key: str) -> ViewRecord:
@@ -77,17 +69,10 @@ class ViewRecord:
             ParameterError: it holds none.
         """
         try:
-            fields: dict[str, Any] = json.loads(text)
-            return cls(
-                source=fields["source"],
-                fingerprint=fields["fingerprint"],
-                whole=fields["whole"],
-                parents=fields["parents"],
-                views=tuple(fields["views"]),
-                written={
-                    made: tuple((kind, said) for kind, said in texts) for made, texts in fields["written"].items()
-                },
-            )
+            kept: dict[str, Any] = json.loads(text)
+            written = {made: tuple((kind, said) for kind, said in texts) for made, texts in kept["written"].items()}
+            plain = {name: kept[name] for name in ("source", "fingerprint", "whole", "parents")}
+            return cls(**plain, views=tuple(kept["views"]), written=written)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             allowed = "a record of CatenaViewIndex; another ledger=… keeps away from what else is under such keys"
             raise ParameterError(f"docstore[{key!r}]", text[:40], allowed) from error
@@ -142,12 +127,7 @@ class ViewChanges:
     def __add__(self, other: ViewChanges) -> ViewChanges:
         """Return both together."""
         return ViewChanges(
-            views_added=self.views_added + other.views_added,
-            views_deleted=self.views_deleted + other.views_deleted,
-            views_kept=self.views_kept + other.views_kept,
-            parents_written=self.parents_written + other.parents_written,
-            parents_deleted=self.parents_deleted + other.parents_deleted,
-            degraded=(*self.degraded, *other.degraded),
+            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
         )
 
 

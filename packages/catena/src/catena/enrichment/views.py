@@ -33,17 +33,14 @@ class ViewMaker(Protocol):
     @property
     def kind(self) -> str:
         """The kind of its views, as `View.kind` has it."""
-        ...
 
     @property
     def asks_model(self) -> bool:
         """Return True where a language model is asked."""
-        ...
 
     @property
     def version(self) -> str:
         """Return a version of all that decides its texts but the models: its prompt, its options."""
-        ...
 
     def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
         """Return the texts of each chunk.
@@ -52,7 +49,6 @@ class ViewMaker(Protocol):
             chunks: of one document, in order.
             title: of that document; "" where it has none.
         """
-        ...
 
 
 def check_maker(maker: object) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import fsum, isfinite
 from typing import Literal, TypeAlias, get_args
 
-from catena.evaluation.judgements import check_ids
+from catena.evaluation.judgements import check_ids, named
 from catena.evaluation.significance import bootstrap_interval
 from catena.model.errors import EvaluationError, ParameterError
 
@@ -148,10 +148,8 @@ def adequacy(
                 f"question {question!r} ranks other methods than question {min(ranks)!r}, e.g. {lone!r}. "
                 "Try: a rank for every method; one without an answer is last"
             )
-        try:
+        with named(f"question {question!r}"):
             found = adequacy_scores(ranks[question])
-        except EvaluationError as error:
-            raise EvaluationError(f"question {question!r}: {error}") from None
         for method, score in found.items():
             scores[method].append(score)
     return {name: mean_score(scores[name], level=level, rounds=rounds, seed=seed) for name in sorted(scores)}
@@ -353,10 +351,8 @@ def squad_scores(
 
 
 def _scored(question: str, reply: str, accepted: Accepted, hotpotqa: bool) -> AnswerScore:
-    try:
+    with named(f"question {question!r}"):
         return answer_score(reply, accepted, hotpotqa=hotpotqa)
-    except EvaluationError as error:
-        raise EvaluationError(f"question {question!r}: {error}") from None
 
 
 def _normalised(accepted: Accepted) -> tuple[str, ...]:

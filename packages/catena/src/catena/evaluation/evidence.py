@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from catena.evaluation.answers import MeanScore, mean_score
-from catena.evaluation.judgements import QuerySet, Ranked, check_ids, match_queries, ranked_ids
+from catena.evaluation.judgements import QuerySet, Ranked, check_ids, match_queries, named, ranked_ids
 from catena.model import Chain, Chunk
 from catena.model.errors import EvaluationError, ParameterError
 
@@ -284,10 +284,8 @@ def _scorer(name: str) -> Callable[[Any, Evidence], float]:
 
 
 def _named(question: str, function: Callable[..., T], *arguments: Any) -> T:
-    try:
+    with named(f"question {question!r}"):
         return function(*arguments)
-    except EvaluationError as error:
-        raise EvaluationError(f"question {question!r}: {error}") from None
 
 
 def _pieces(evidence: Evidence) -> dict[str, frozenset[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite, isnan
@@ -130,6 +131,15 @@ def match_queries(qrels: Qrels, run: Run) -> QuerySet:
         missing=tuple(sorted(defined - set(run))),
         unjudged=tuple(sorted(set(run) - set(qrels))),
     )
+
+
+@contextmanager
+def named(owner: str) -> Iterator[None]:
+    """Say of an `EvaluationError` whose it is."""
+    try:
+        yield
+    except EvaluationError as error:
+        raise EvaluationError(f"{owner}: {error}") from None
 
 
 def as_relevant(relevant: Collection[str]) -> frozenset[str]:

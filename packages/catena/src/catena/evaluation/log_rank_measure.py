@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import exp, fsum, inf, log, log1p
 from typing import Annotated, Literal, NamedTuple, TypeAlias
@@ -20,6 +20,7 @@ from catena.evaluation.judgements import (
     Run,
     as_relevant,
     match_queries,
+    named,
     relevant_ids,
     scored_ids,
 )
@@ -254,13 +255,7 @@ def log_rank_index(
 
 
 def mean_log_rank_index(
-    qrels: Qrels,
-    run: Run,
-    *,
-    n: int,
-    gamma: float = 1.0,
-    ties: Ties = "mid-rank",
-    unretrieved: Unretrieved = "last",
+    qrels: Qrels, run: Run, *, n: int, gamma: float = 1.0, ties: Ties = "mid-rank", unretrieved: Unretrieved = "last"
 ) -> MeanLogRankIndex:
     """Return the mean of `log_rank_index` over the judged queries that have a relevant piece.
 
@@ -282,10 +277,7 @@ def mean_log_rank_index(
     found = tuple(per_query.values())
     ranks = [index.geometric_mean_rank for index in found if index.geometric_mean_rank is not None]
     return MeanLogRankIndex(
-        n=n,
-        gamma=gamma,
-        ties=ties,
-        unretrieved=unretrieved,
+        **asdict(rules),
         value=_mean(index.value for index in found),
         geometric_mean_rank=exp(fsum(map(log, ranks)) / len(ranks)) if ranks else None,
         ideal=_mean(index.ideal for index in found),
@@ -300,17 +292,9 @@ def mean_log_rank_index(
 
 def _of_query(query: str, relevant: frozenset[str], run: Run, rules: LogRankRules) -> LogRankScore:
     n, missing = rules.n, query not in run
-    try:
-        index = log_rank_index(
-            relevant,
-            () if missing else run[query],
-            n=n,
-            gamma=rules.gamma,
-            ties=rules.ties,
-            unretrieved="last" if missing else rules.unretrieved,
-        )
-    except EvaluationError as error:
-        raise EvaluationError(f"query {query!r}: {error}") from error
+    with named(f"query {query!r}"):
+        how = replace(rules, unretrieved="last") if missing else rules
+        index = log_rank_index(relevant, () if missing else run[query], **asdict(how))
     if not missing or not n:
         return index
     # 0 also for n = 1, where even the last rank would earn 1: nothing was asked, nothing is earned
@@ -369,10 +353,7 @@ def _index(
     ideal = None if value is None else log_rank_mean([(1, n_relevant)], rules.n, rules.gamma)
     pessimistic, optimistic = bounds or (value, value)
     return LogRankScore(
-        n=rules.n,
-        gamma=rules.gamma,
-        ties=rules.ties,
-        unretrieved=rules.unretrieved,
+        **asdict(rules),
         value=value,
         geometric_mean_rank=mean_rank,
         ideal=ideal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from catena.evaluation.evidence import GoldSpan, chunks_of_items
 from catena.model import Chunk, Entry
 from catena.model.errors import EvaluationError
-from catena.text.files import objects_of
+from catena.text.files import read_objects
 from catena.text.words import same_words
 
 KIND = "other"  # of a question that names none
@@ -113,7 +113,7 @@ def read_questions(path: str | Path) -> tuple[BankQuestion, ...]:
     path = Path(path)
     questions: dict[str, BankQuestion] = {}
     sections: dict[str, Gold] | None = None
-    for where, row in _rows(path):
+    for where, row in read_objects(path):
         gold = row.get("gold")
         if isinstance(gold, list) and gold and all(isinstance(each, str) for each in gold):
             sections = _sections(path.parent) if sections is None else sections
@@ -194,7 +194,7 @@ def _sections(folder: Path) -> dict[str, Gold]:
                 f"documents.json is no list of objects with doc_id and path ({type(error).__name__})"
             ) from None
     sections: dict[str, Gold] = {}
-    for where, row in _rows(folder / "sections.jsonl"):
+    for where, row in read_objects(folder / "sections.jsonl"):
         name, document = _string(row, "section_id", where), _string(row, "doc_id", where)
         start, end = row.get("start"), row.get("end")
         if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end:
@@ -235,13 +235,3 @@ def _string(row: Mapping[str, Any], key: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise EvaluationError(f"{where}: {key!r} must be a text that is not empty, got {str(value)[:60]!r}")
     return value
-
-
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (place for messages, object) of each line that is not blank; lines are counted from 1."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or "cannot be read") if isinstance(error, OSError) else "not UTF-8"
-        raise EvaluationError(f"cannot read {path.name}: {reason}") from None
-    yield from objects_of(text, path.name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 
 from catena.answering.answers import AnswerOptions, SegmentAnswer
 from catena.effects import Plan, Services, Step, Tariff, arun, one_state, plan, run
-from catena.effects.frameworks import as_core
+from catena.effects.models import as_core
 from catena.effects.ports import Graph, Store
 from catena.enrichment.entities import Detector
 from catena.graph.search import GraphResult, GraphSearch
@@ -33,9 +33,9 @@ from catena.library.file_ingestion import STOPPING, UNCHANGED, FileIngestion, He
 from catena.library.ingestion import PLANNED_ANSWERS
 from catena.library.pipeline import Preparation, embed
 from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
-from catena.model.call_names import checked_names
 from catena.model.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
 from catena.model.figures import FIGURE
+from catena.model.options import checked_names
 from catena.retrieval.fusion import Fusion, ScoreFusion
 from catena.retrieval.routes import Route
 from catena.retrieval.section_search import ReadingOptions, ViewSearch

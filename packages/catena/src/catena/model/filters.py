@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -81,11 +82,11 @@ def checked(where: Where | None, known: Collection[str]) -> Where | None:
     if where is None:
         return None
     check(where)
-    where = _plain(where)
+    where = _mapped(where, _plain_item)
     if not known:
         return where
     aliases = {alias: name for alias, name in ALIASES.items() if alias not in known}
-    where = _renamed(where, aliases)
+    where = _mapped(where, partial(_renamed_item, aliases))
     fields = [*RESERVED, *sorted(set(known) - set(RESERVED))]
     missing = _nowhere(where, fields)
     if missing:
@@ -104,19 +105,22 @@ def _hint(name: str, fields: Sequence[str], aliases: Collection[str]) -> str:
     return meant(name, [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
 
 
-def _plain(where: Where) -> Where:
-    """Return a well-formed filter with operands as metadata keep them."""
-    plain: dict[str, Any] = {}
+def _plain_item(key: str, value: Any) -> Where:
+    """Return the condition on a field with operands as they are kept."""
+    is_operations = isinstance(value, Mapping)
+    return {key: {name: _operand(operand) for name, operand in value.items()} if is_operations else _operand(value)}
+
+
+def _mapped(where: Where, item: Callable[[str, Any], Where]) -> Where:
+    """Return a filter with each condition on a field as `item` gives it, at any depth."""
+    parts: list[Where] = []
     for key, value in where.items():
         if key in ("$and", "$or"):
-            plain[key] = [_plain(part) for part in value]
-        elif key == "$not":
-            plain[key] = _plain(value)
-        elif isinstance(value, Mapping):
-            plain[key] = {name: _operand(operand) for name, operand in value.items()}
+            parts.append({key: [_mapped(part, item) for part in value]})
         else:
-            plain[key] = _operand(value)
-    return plain
+            parts.append({key: _mapped(value, item)} if key == "$not" else item(key, value))
+    whole = {key: value for part in parts for key, value in part.items()}
+    return whole if len(whole) == len(parts) else {"$and": parts}
 
 
 def _operand(operand: Any) -> Any:
@@ -174,9 +178,8 @@ def _surely(key: str, value: Any, fields: Mapping[str, Any], holds: bool) -> boo
 
 def _under(value: Any) -> Where:
     """Return a filter on the headings of a path that may be written as hits show it: "A › B" or "/A/B/"."""
-    operator, operand = (
-        next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else ("$eq", value)
-    )
+    is_operation = isinstance(value, Mapping) and len(value) == 1
+    operator, operand = next(iter(value.items())) if is_operation else ("$eq", value)
     if operator in ("$ne", "$nin"):
         return {"$not": _under({"$eq" if operator == "$ne" else "$in": operand})}
     if operator == "$in" and isinstance(operand, Sequence):
@@ -202,20 +205,9 @@ def _steps(written: str) -> list[str]:
     return within if not before and not after and all(within) else []
 
 
-def _renamed(where: Where, names: Mapping[str, str]) -> Where:
-    """Return a filter with other names of fields; two conditions that come to speak of one field both hold."""
-    parts: list[Where] = []
-    for key, value in where.items():
-        if key in ("$and", "$or"):
-            parts.append({key: [_renamed(part, names) for part in value]})
-        elif key == "$not":
-            parts.append({key: _renamed(value, names)})
-        elif names.get(key) == "path":
-            parts.append(_under(value))
-        else:
-            parts.append({names.get(key, key): value})
-    whole = {key: value for part in parts for key, value in part.items()}
-    return whole if len(whole) == len(parts) else {"$and": parts}
+def _renamed_item(names: Mapping[str, str], key: str, value: Any) -> Where:
+    """Return the condition on a field under the name that it has here."""
+    return _under(value) if names.get(key) == "path" else {names.get(key, key): value}
 
 
 def _nowhere(where: Where, known: Collection[str]) -> list[str]:
@@ -285,6 +277,10 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, int, float, bool)) and not (isinstance(value, float) and isnan(value))
 
 
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_scalars(value: object) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and all(map(_is_scalar, value))
 
@@ -335,19 +331,11 @@ _OPERATORS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[object], bool]
     "$eq": (_eq, _is_scalar, _SCALAR),
     "$ne": (lambda value, operand: not _eq(value, operand), _is_scalar, _SCALAR),
     "$in": (_in, _is_scalars, _SCALARS),
-    "$nin": (
-        lambda value, operand: not _in(value, operand),
-        _is_scalars,
-        "a list of strings, numbers or truth values",
-    ),
+    "$nin": (lambda value, operand: not _in(value, operand), _is_scalars, _SCALARS),
     "$gt": (_compares(lambda one, other: one > other), _is_comparable, "a string or a number"),
     "$gte": (_compares(lambda one, other: one >= other), _is_comparable, "a string or a number"),
     "$lt": (_compares(lambda one, other: one < other), _is_comparable, "a string or a number"),
     "$lte": (_compares(lambda one, other: one <= other), _is_comparable, "a string or a number"),
-    "$exists": (
-        lambda value, operand: (value is not _MISSING) == operand,
-        lambda value: isinstance(value, bool),
-        "true or false",
-    ),
+    "$exists": (lambda value, operand: (value is not _MISSING) == operand, _is_bool, "true or false"),
     "$contains": (_contains, _is_scalar, _SCALAR),
 }

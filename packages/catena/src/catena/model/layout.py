@@ -19,18 +19,9 @@ ParseState: TypeAlias = Literal["parsed", "partial"]
 """All pages read, or some of them (`Parsed.pages` says which)."""
 
 FailureState: TypeAlias = Literal[
-    "missing",
-    "encrypted",
-    "empty",
-    "no-text",
-    "malformed",
-    "bomb",
-    "too-deep",
-    "limit",
-    "timeout",
-    "memory",
+    "missing", "encrypted", "empty", "no-text", "malformed", "bomb", "too-deep", "limit", "timeout", "memory",
     "unsupported",
-]
+]  # fmt: skip
 """Why a file gave no document at all: the `state` of a `ParseError`."""
 
 

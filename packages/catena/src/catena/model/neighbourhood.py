@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,14 +45,8 @@ class Nodes:
 
     def take(self, rows: NDArray[np.integer]) -> Nodes:
         """Return some of the nodes, in the order of `rows`; one may be there twice."""
-        return Nodes(
-            ids=tuple([self.ids[row] for row in rows.tolist()]),
-            vectors=self.vectors[rows],
-            counts=self.counts[rows],
-            in_title=self.in_title[rows],
-            lengths=self.lengths[rows],
-            title_lengths=self.title_lengths[rows],
-        )
+        arrays = {each.name: getattr(self, each.name)[rows] for each in fields(self) if each.name != "ids"}
+        return Nodes(ids=tuple([self.ids[row] for row in rows.tolist()]), **arrays)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -334,9 +334,7 @@ class Chunk:
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metadata", frozen(self.metadata))
-        if self.end - self.start != len(self.text) or self.start < 0:
-            raise ParameterError("chunk span", (self.start, self.end), f"a span of {len(self.text)} characters")
+        _check_slice(self, "chunk")
 
     @property
     def place(self) -> Place:
@@ -345,20 +343,7 @@ class Chunk:
 
     def as_segment(self) -> Segment:
         """Return the same slice as a segment of one chunk."""
-        return Segment(
-            id=self.id,
-            document_id=self.document_id,
-            start=self.start,
-            end=self.end,
-            text=self.text,
-            path=self.path,
-            chunk_ids=(self.id,),
-            pages=self.pages,
-            page_labels=self.page_labels,
-            lines=self.lines,
-            positions=(self.position, self.position),
-            metadata=self.metadata,
-        )
+        return Segment(**_shared(self), chunk_ids=(self.id,), positions=(self.position, self.position))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,9 +548,7 @@ class Segment:
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metadata", frozen(self.metadata))
-        if self.end - self.start != len(self.text) or self.start < 0:
-            raise ParameterError("segment span", (self.start, self.end), f"a span of {len(self.text)} characters")
+        _check_slice(self, "segment")
 
     @property
     def place(self) -> Place:
@@ -574,19 +557,21 @@ class Segment:
 
     def as_chunk(self) -> Chunk:
         """Return the same slice as a chunk, so that what ranks, rates or cites chunks does so with segments."""
-        return Chunk(
-            id=self.id,
-            document_id=self.document_id,
-            position=self.positions[0] if self.positions else 0,
-            start=self.start,
-            end=self.end,
-            text=self.text,
-            path=self.path,
-            pages=self.pages,
-            page_labels=self.page_labels,
-            lines=self.lines,
-            metadata=self.metadata,
-        )
+        return Chunk(**_shared(self), position=self.positions[0] if self.positions else 0)
+
+
+_SHARED: Final = ("id", "document_id", "start", "end", "text", "path", "pages", "page_labels", "lines", "metadata")
+
+
+def _shared(piece: Chunk | Segment) -> dict[str, Any]:
+    """Return what a chunk and a segment of the same text have in common."""
+    return {name: getattr(piece, name) for name in _SHARED}
+
+
+def _check_slice(piece: Chunk | Segment, name: str) -> None:
+    object.__setattr__(piece, "metadata", frozen(piece.metadata))
+    if piece.end - piece.start != len(piece.text) or piece.start < 0:
+        raise ParameterError(f"{name} span", (piece.start, piece.end), f"a span of {len(piece.text)} characters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

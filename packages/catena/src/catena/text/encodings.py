@@ -12,9 +12,8 @@ LEAST = 0.8  # score of a reading below which its encoding is a guess
 MARGIN = 0.02  # a reading whose score is nearer than this to the best one may as well be the right one
 SHORT = 1_000  # bytes of a text that looks like chaos to the detector where it has signs like "±" and "°"
 SAMPLE = 60_000  # bytes that are judged
-SURE = (
-    25  # letters beyond ASCII from which on the readings of another encoding with several bytes a letter do not count
-)
+# letters beyond ASCII from which on the readings of another encoding with several bytes a letter do not count
+SURE = 25
 REPAIRED = 10  # characters beyond ASCII for each byte that is no UTF-8, from which on it is UTF-8 that was damaged
 
 # The encodings of the web and of older systems, the commoner first: of equal readings the first one is taken.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from catena.model import Name, Unknown
-from catena.text.words import UNSPACED, is_border, normalise_query, normalise_term
+from catena.text.words import UNSPACED, common_beginning, is_border, normalise_query, normalise_term
 
 
 class TermMatcher:
@@ -52,13 +52,7 @@ class TermMatcher:
         So "ESP32 C6 DevKit" names one thing, not the "ESP32" as well.
         """
         normal = normalise_query(text)
-        found: dict[str, None] = {}
-        free = 0  # everything before it is taken
-        for start, end in self.spans_in(normal):
-            if start >= free:
-                found[normal[start:end]] = None
-                free = end
-        return tuple(found)
+        return tuple(dict.fromkeys(normal[start:end] for start, end in _apart(self.spans_in(normal))))
 
     def spans_in(self, normal: str) -> list[tuple[int, int]]:
         """Return all matches between borders as [start, end), from the left, the longer first.
@@ -212,6 +206,15 @@ def _blanked(text: str, places: Iterable[re.Match[str]]) -> str:
     return " ".join((*kept, text[at:]))
 
 
+def _apart(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield of spans in order those that begin where the last one yielded has ended."""
+    free = 0
+    for start, end in spans:
+        if start >= free:
+            yield start, end
+            free = end
+
+
 class NameIndex:
     """Documents by their names, to be asked with whole questions.
 
@@ -252,11 +255,7 @@ class NameIndex:
         """As `near_in`, with what begins a name: pairs of what the question says, normalised, and of what that is."""
         normal = normalise_query(query)
         pattern, places = _pattern_with_places(normal)
-        spans, free = [], 0  # everything before `free` is taken
-        for start, end in self._siblings.spans_in(pattern):
-            if start >= free:
-                spans.append((start, end))
-                free = end
+        spans = list(_apart(self._siblings.spans_in(pattern)))
         written = all_as_written(query, (normal[places[start] : places[end]] for start, end in spans))
         found = []
         for start, end in spans:
@@ -268,7 +267,7 @@ class NameIndex:
             ]
             same = any(_without_zeros(name) == _without_zeros(said) for name in alike)  # "scan 1" is "scan_001"
             if alike and not same:
-                near = sorted(alike, key=lambda name: (-_shared(name, said), name))
+                near = sorted(alike, key=lambda name: (-common_beginning(name, said), name))
                 found.append((said, Unknown(written[said], tuple(self._printed[name] for name in near[:NEAR]))))
         return tuple(found)
 
@@ -307,11 +306,6 @@ def _pattern_with_places(text: str) -> tuple[str, list[int]]:
         places.append(match.start())
         pattern.append(_PLACEHOLDER if match.group()[0].isdigit() else match.group())
     return "".join(pattern), [*places, len(text)]
-
-
-def _shared(one: str, other: str) -> int:
-    """Return the length of the common beginning of two names."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 GAP: Final = r"[\s_\-\u2010-\u2015\u2212]+"  # what is one space in a normalised name

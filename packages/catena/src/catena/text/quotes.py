@@ -367,9 +367,8 @@ def _opposed(said: QuoteToken, printed: QuoteToken) -> bool:
 
 Kind: TypeAlias = Literal["word", "number", "unit", "symbol", "negation"]
 
-_DASHES = (
-    "\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212"  # a soft hyphen is one: it may stand at a line's end
-)
+# a soft hyphen is one: it may stand at a line's end
+_DASHES = "\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212"
 _APOSTROPHES = "\u2018\u2019\u201b\u02bc\u00b4`"
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
 _SPELLING = (

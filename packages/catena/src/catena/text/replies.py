@@ -438,7 +438,7 @@ def _holds_list(value: Any, depth: int, *, listed: bool = False) -> bool:
 
 def _lines(text: str) -> list[str]:
     """Return all lines where each is short and no sentence, or each a question."""
-    lines = [line.strip() for line in _LABEL.sub("", text, count=1).splitlines() if line.strip()]
+    lines = [line.strip() for line in _LABEL.sub("", text).splitlines() if line.strip()]
     if lines and lines[0].endswith((":", "：")):
         del lines[0]
     questions = all(line.endswith(("?", "？", "؟")) for line in lines)

@@ -90,6 +90,11 @@ def same_words(one: str, other: str) -> bool:
     return tokenise(one) == tokenise(other)
 
 
+def common_beginning(one: str, other: str) -> int:
+    """Return the number of characters with which both begin."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
 def normalise_query(text: str) -> str:
     """Return the text in the form in which critical terms are looked for in it.
 
