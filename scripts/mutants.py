@@ -117,6 +117,9 @@ class Seen:
         self._work, self._tests, self._own = work, tests, local()
         asking = [found for (path, _), found in tests.items() if path == READER]
         self._asking = max(asking, key=len, default=[])
+        self._of_file: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for (path, _), found in tests.items():
+            self._of_file[path].update(dict.fromkeys(found))
 
     def __call__(self, fault: Fault) -> tuple[bool, str]:
         """Return whether it was seen, and the line as it was changed."""
@@ -124,7 +127,8 @@ class Seen:
         before = fault.path.read_text(encoding="utf-8")
         after = MutationVisitor.mutate_code(before, get_operator(fault.operator)(), fault.occurrence)
         shown = f"{inner}:{fault.line}: {after.splitlines()[fault.line - 1].strip()}"
-        chosen = self._tests.get((str(inner), fault.line), [])
+        # a line that runs when the module is imported is reached by no test: those of the whole file
+        chosen = self._tests.get((str(inner), fault.line)) or list(self._of_file[str(inner)])
         if fault.room == "parsing":
             chosen = [*chosen, *(test for test in self._asking if test not in set(chosen))]
         chosen = chosen[:MOST_TESTS]
