@@ -130,7 +130,7 @@ class Seen:
         # a line that runs when the module is imported is reached by no test: those of the whole file
         chosen = self._tests.get((str(inner), fault.line)) or list(self._of_file[str(inner)])
         if fault.room == "parsing":
-            chosen = [*chosen, *(test for test in self._asking if test not in set(chosen))]
+            chosen = list(dict.fromkeys((*chosen, *self._asking)))
         chosen = chosen[:MOST_TESTS]
         if not chosen:
             return False, f"{shown}  (no fast test reaches it)"
