@@ -18,14 +18,7 @@ from llama_index.core.schema import BaseNode, Document, MetadataMode, TextNode
 from llama_index_models import Saying
 from llama_index_spans import listening
 
-from catena.enrichment import (
-    CodeDetector,
-    ExpertDetector,
-    ExpertTerm,
-    ExpertTerms,
-    LLMDetector,
-    RecognizerDetector,
-)
+from catena.enrichment import CodeDetector, ExpertDetector, ExpertTerm, ExpertTerms, LLMDetector, RecognizerDetector
 from catena.model import MissingServiceError, ParameterError, ServiceError
 from catena.testing import Flaky
 from catena.testing.fakes import FakeRecognizer

@@ -46,8 +46,8 @@ from llama_index_catena import (
     abuild_tree,
     build_tree,
 )
+from llama_index_catena.baselines import SUMMARY, TREE_LEVEL
 from llama_index_catena.convert import NOTICE, provenance
-from llama_index_catena.trees import SUMMARY, TREE_LEVEL
 
 QUESTION = "How many screws hold the cover?"
 ANSWER = 'Six screws hold it [1].\n\nQuotes:\n[1] "The cover takes six screws."'

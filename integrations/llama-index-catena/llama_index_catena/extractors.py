@@ -14,7 +14,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, ImageNode
 
 from catena import Chunk, Degraded, ParameterError, Services, model, prompts
-from catena.effects import EntityRecognizer, Failed, Step, together
+from catena.effects import EntityRecognizer, Step, all_together
 from catena.enrichment import (
     Bounds,
     CaptionedFigures,
@@ -281,12 +281,9 @@ def _entities_of(
         )
         for name, here in places.items()
     ]
-    results = yield from together(steps)
     terms: dict[int, tuple[str, ...]] = {}
     degraded: list[model.Degraded] = []
-    for here, result in zip(places.values(), results, strict=True):
-        if isinstance(result, Failed):
-            raise result.error
+    for here, result in zip(places.values(), (yield from all_together(steps)), strict=True):
         terms.update(zip(here, result.terms, strict=True))
         degraded.extend(result.degraded)
     return Entities(tuple(terms[place] for place in range(len(nodes))), tuple(degraded))

@@ -21,7 +21,7 @@ from llama_index.core.schema import (
 )
 
 from catena import ParameterError, Services, model
-from catena.effects import Failed, Step, together
+from catena.effects import Step, all_together
 from catena.enrichment import (
     Held,
     Keywords,
@@ -219,11 +219,7 @@ class CatenaViewExtractor(JournalledComponent, TransformComponent):
         for node in nodes:
             if VIEW not in node.metadata:
                 documents[document_of(node)].append(node)
-        results = yield from together([self.made(name, parents) for name, parents in documents.items()])
-        for result in results:
-            if isinstance(result, Failed):
-                raise result.error
-        return [result for result in results if isinstance(result, ParentViews)]
+        return (yield from all_together([self.made(name, parents) for name, parents in documents.items()]))
 
     def _told(self, nodes: Sequence[BaseNode], made: Sequence[ParentViews[IndexNode]]) -> list[BaseNode]:
         """Return the nodes with the views in the order of their parents, and tell what is missing."""

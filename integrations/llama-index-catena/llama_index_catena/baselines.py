@@ -1,4 +1,4 @@
-"""Build trees of summaries over nodes of any parser, index them beside the nodes, and search them."""
+"""Prepare nodes as systems beside the papers do: in atomic units, or under trees of summaries."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from llama_index.core.schema import (
     TransformComponent,
 )
 
-from catena import ParameterError, Ranking, Services, arun, prompts, run
-from catena.effects import Failed, Step, together
+from catena import ParameterError, Ranking, Services, arun, model, prompts, run
+from catena.effects import Step, all_together
 from catena.model import TITLE, needs
+from catena.structure import outline
 from llama_index_catena.components import (
     CoreRetriever,
     DegradedEvent,
@@ -36,21 +37,108 @@ from llama_index_catena.components import (
     written_options,
 )
 from llama_index_catena.convert import to_node
-from llama_index_catena.documents import document_of, title_of
+from llama_index_catena.documents import document_of, title_of, to_core_document
 from llama_index_catena.segment_nodes import linked_chunk
 from llama_index_catena.services import CatenaEmbedding, core_embedder, model_services
+from llama_index_catena.structure import linked, slice_node
 
 with needs("catena-bench"):
     from catena_bench.baselines import (
+        AtomicChunks,
+        AtomicOptions,
         Clustering,
         ClusterSummaries,
         RaptorOptions,
         RaptorTree,
         collapsed,
+        cut_atomic,
         node_cosines,
         raptor_tree,
         traverse,
     )
+
+ATOMIC_SCHEMA = 1  # grows when equal documents and parameters give other nodes
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (AtomicOptions, RaptorOptions, ClusterSummaries, Clustering)
+}
+
+
+class AtomicDegradedEvent(DegradedEvent):
+    """Part of a document was cut at sentences, because no answer of the model was of use."""
+
+
+class CatenaAtomicTransform(JournalledComponent, TransformComponent):
+    """Cuts documents into atomic units by a model, whose answers only say where to cut: no word is its own.
+
+        IngestionPipeline(transformations=[CatenaAtomicTransform(llm)]).run(documents=documents)
+
+    Nodes have ids, offsets, links and metadata as those of `CatenaNodeParser`. A window of which no answer was of use
+    is cut at sentences, told in the log and as an `AtomicDegradedEvent`, or raises, as `options.on_error` has it.
+
+    Args:
+        llm: any LlamaIndex language model.
+        options: windows, attempts, and what is done where the model fails.
+        inside_sections: units end where sections do.
+        num_workers: calls of the model that are in flight at once.
+        journal: the file in which replies are kept.
+
+    Raises:
+        ParameterError: there is no model.
+    """
+
+    llm: SerializeAsAny[LLM] = Field(description="Who divides the text.")
+    options: Any = Field(description="Windows, attempts, and what is done where the model fails.")
+    inside_sections: bool = Field(default=True, description="Whether units end where sections do.")
+    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
+    prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
+    schema_version: int = Field(default=ATOMIC_SCHEMA, description="Version of the nodes made; part of cache keys.")
+
+    @checked_arguments
+    def __init__(self, llm: LLM, *, options: AtomicOptions | None = None, **fields: Any) -> None:
+        if not isinstance(llm, LLM):
+            raise ParameterError("llm", type(llm).__name__, "a LlamaIndex language model: it divides the text")
+        how = AtomicOptions() if options is None else revived_options(options, _KINDS)
+        if not isinstance(how, AtomicOptions):
+            raise ParameterError("options", options, "AtomicOptions or None")
+        own = {"llm": llm, "options": how, "schema_version": ATOMIC_SCHEMA}
+        super().__init__(**{**fields, **own, "prompt_version": prompts.load("atomic_units").version})
+
+    @field_serializer("options")
+    def _written(self, options: Any) -> Any:
+        return written_options(options, _KINDS)
+
+    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+        """Return the units of documents, or of nodes, as nodes in reading order."""
+        documents = [to_core_document(node) for node in nodes]
+        return _units(nodes, documents, self._run(self._step(documents)))
+
+    @dispatcher.span
+    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+        """As calling it, without blocking the event loop."""
+        documents = [to_core_document(node) for node in nodes]
+        made = await self._arun(self._step(documents), computes=True)
+        return await asyncio.to_thread(_units, nodes, documents, made)
+
+    def _services(self) -> Services:
+        return model_services(self.llm, None, max_concurrency=self.num_workers)
+
+    def _step(self, documents: Sequence[model.Document]) -> Step[list[AtomicChunks]]:
+        sections = [outline(each) if self.inside_sections else None for each in documents]
+        return all_together(
+            [cut_atomic(each, self.options, sections=of) for each, of in zip(documents, sections, strict=True)]
+        )
+
+
+def _units(
+    nodes: Sequence[BaseNode], documents: Sequence[model.Document], made: Sequence[AtomicChunks]
+) -> list[BaseNode]:
+    units: list[TextNode] = []
+    for node, document, done in zip(nodes, documents, made, strict=True):
+        tell_degraded(done.degraded, AtomicDegradedEvent)
+        units += [slice_node(chunk, document, node) for chunk in done.chunks]
+    return linked(units)
+
 
 TREE_LEVEL = "tree_level"
 """Metadata key of a summary node: how far it stands above the nodes that were given, from 1."""
@@ -58,9 +146,7 @@ TREE_LEVEL = "tree_level"
 SUMMARY = "summary"
 """The `kind` in the metadata of a node whose text was made, and is no quotation."""
 
-SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other summaries
-
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (RaptorOptions, ClusterSummaries, Clustering)}
+TREE_SCHEMA = 1  # grows when equal nodes and parameters give other summaries
 
 
 class TreeDegradedEvent(DegradedEvent):
@@ -127,7 +213,7 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
     options: Any = Field(default=None, description="Clusters, summaries and layers.")
     num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
-    schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
+    schema_version: int = Field(default=TREE_SCHEMA, description="Version of the nodes made; part of cache keys.")
 
     @checked_arguments
     def __init__(
@@ -141,7 +227,7 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
         how = _options(revived_options(options, _KINDS), llm)
         version = prompts.load("tree_summary").version if how.summaries.by == "llm" else ""
         own = {"llm": llm, "embed_model": embed_model or CatenaEmbedding(), "options": how}
-        super().__init__(**{**fields, **own, "prompt_version": version, "schema_version": SCHEMA_VERSION})
+        super().__init__(**{**fields, **own, "prompt_version": version, "schema_version": TREE_SCHEMA})
 
     @field_serializer("options")
     def _written(self, options: Any) -> Any:
@@ -159,12 +245,12 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
     def _services(self) -> Services:
         return model_services(self.llm, self.embed_model, max_concurrency=self.num_workers)
 
-    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[RaptorTree | Failed]]:
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[RaptorTree]]:
         documents: dict[str, list[BaseNode]] = {}
         for node in nodes:
             if TREE_LEVEL not in node.metadata:
                 documents.setdefault(document_of(node), []).append(node)
-        return together([_tree(name, of, self.options) for name, of in documents.items()])
+        return all_together([_tree(name, of, self.options) for name, of in documents.items()])
 
 
 class CatenaTreeRetriever(CoreRetriever[Ranking]):
@@ -253,14 +339,9 @@ def _told(tree: RaptorTree) -> RaptorTree:
     return tree
 
 
-def _with_summaries(nodes: Sequence[BaseNode], trees: Sequence[RaptorTree | Failed]) -> list[BaseNode]:
+def _with_summaries(nodes: Sequence[BaseNode], trees: Sequence[RaptorTree]) -> list[BaseNode]:
     by_id = {node.node_id: node for node in nodes}
-    made: list[BaseNode] = []
-    for tree in trees:
-        if isinstance(tree, Failed):
-            raise tree.error
-        made += _summaries(_told(tree), by_id)
-    return [*nodes, *made]
+    return [*nodes, *(made for tree in trees for made in _summaries(_told(tree), by_id))]
 
 
 def _summaries(tree: RaptorTree, by_id: dict[str, BaseNode]) -> list[TextNode]:
