@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 import llama_index_catena
 from catena.enrichment import CodeDetector, ContextOptions, LLMDetector
 from catena.library import FixedLength
-from catena.model import CatenaError, ParameterError
-from catena.segments import BALANCED, COHERE, Composed, Constant, Logistic
+from catena.model import ParameterError
+from catena.segments import COHERE, Composed, Constant, Logistic
 from catena.structure import EmbeddingOptions
 from catena.testing import FakeEmbedder, FakeReranker
 from catena.testing.fakes import AngleEmbedder
@@ -181,10 +181,7 @@ COMPONENTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "captions": (CatenaCaptionExtractor(MockLLM()), {}),
     "embedding": (CatenaEmbedding(), {}),
     "embedding of one's own": (CatenaEmbedding(Plain()), {"embedder": Plain()}),
-    "rerank": (
-        CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
-        {"reranker": ByLength()},
-    ),
+    "rerank": (CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2), {"reranker": ByLength()}),
     "segments": (CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None), {}),
     "segments of a store": (CatenaSegmentPostprocessor(SimpleDocumentStore()), {"neighbours": SimpleDocumentStore()}),
     "chains": (
@@ -320,11 +317,6 @@ def test_a_cache_key_changes_with_every_field_that_decides_and_with_no_other(kin
     assert get_transformation_hash(NODES, pickle.loads(pickle.dumps(made))) == key
 
 
-def test_two_models_of_one_class_have_two_keys() -> None:
-    extractors = [CatenaTreeExtractor(Saying(reply="", model=name)) for name in ("one", "two")]
-    assert len({get_transformation_hash(NODES, each) for each in extractors}) == 2
-
-
 # Spans and events of async work.
 
 
@@ -370,18 +362,6 @@ async def test_async_work_has_spans_as_sync_work_has() -> None:
     for start, end in (("ReRankStartEvent", "ReRankEndEvent"), ("RetrievalStartEvent", "RetrievalEndEvent")):
         assert names.count(start) == names.count(end) > 0
     assert names.count("ReRankStartEvent") == 3
-
-
-async def test_segments_that_cannot_be_made_are_told_to_have_ended() -> None:
-    uncalibrated = CatenaSegmentPostprocessor(params=BALANCED)
-    scored = Finding([(NODES[0], 7.5)]).retrieve("q")
-    with listening() as told:
-        with pytest.raises(CatenaError):
-            uncalibrated.postprocess_nodes(scored, query_str="q")
-        with pytest.raises(CatenaError):
-            await uncalibrated.apostprocess_nodes(scored, query_str="q")
-    names = [event.class_name() for event in told.events]
-    assert names.count("ReRankStartEvent") == names.count("ReRankEndEvent") == 2
 
 
 # Fusion of LlamaIndex's own retrievers.

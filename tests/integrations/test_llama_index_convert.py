@@ -158,11 +158,6 @@ def test_without_scores_only_the_order_counts() -> None:
     assert ranking.scale is Scale.RANK
 
 
-def test_equal_texts_of_two_nodes_stay_two_hits() -> None:
-    nodes = [NodeWithScore(node=TextNode(id_=i, text="the same"), score=0.5) for i in "ab"]
-    assert [hit.chunk.id for hit in to_ranking(nodes).hits] == ["a", "b"]
-
-
 def test_a_document_of_a_reader_is_named_by_its_file() -> None:
     document = Document(
         id_="d", text="x", metadata={"file_name": "hx210.pdf", "file_path": "/m/hx210.pdf", "n": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 from collections.abc import Iterator
@@ -15,18 +14,14 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 from llama_index.core import Document
-from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
-from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import MarkdownNodeParser
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index_graphs import HOW, QUESTION, TEXTS, Finding, graph, nodes
-from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_views import Counted, index_of
 
@@ -129,15 +124,6 @@ def _docstore(kept: list[TextNode]) -> SimpleDocumentStore:
     return store
 
 
-def test_k_cuts_and_the_order_of_the_first_ranking_counts_whatever_its_scores_are() -> None:
-    assert ids(retriever(similarity_top_k=2).retrieve(QUESTION)) == ["a", "b"]
-    assert retriever(similarity_top_k=0).retrieve(QUESTION) == []
-    only_given = replace(HOW, walk=replace(HOW.walk, kinds=(), candidates="ranking", max_chunks=1))
-    for scores in ((0.1, 0.9, 0.5), (None, 0.3, None), (float("nan"), 1.0, 2.0)):
-        found = retriever(*zip("dca", scores, strict=True), how=only_given).retrieve(QUESTION)
-        assert ids(found) == ["c", "d", "a"]  # the seed is the first that the graph knows
-
-
 def test_texts_in_the_place_of_a_question_are_embedded_in_its_place() -> None:
     usual, hypothetical = AngleEmbedder(), AngleEmbedder()
     retriever(embed_model=usual).retrieve(QUESTION)
@@ -227,15 +213,6 @@ def test_a_retriever_that_fails_is_told_by_its_name() -> None:
 def test_what_contradicts_itself_is_refused_at_once(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ParameterError, match=f"^{named}"):
         retriever(**options)
-
-
-def test_a_model_finds_the_questions_keywords_where_that_is_asked_for() -> None:
-    model = Saying(reply='["maker"]')
-    how = replace(HOW, walk=replace(PAPER, kinds=(STRUCTURAL, SEMANTIC, NAME)), keywords_by="llm")
-    made = retriever(how=how, llm=model)
-    assert made.result(QUESTION).keywords == ("maker",)
-    assert len(model.asked) == 1
-    assert ids(made.retrieve(QUESTION))[0] == "b"
 
 
 # Over a real index.
@@ -368,20 +345,6 @@ def test_filters_within_filters_are_obeyed_too() -> None:
     }
 
 
-async def test_query_engines_and_callbacks_work() -> None:
-    debug = LlamaDebugHandler(print_trace_on_end=False)
-    manager = CallbackManager([debug])
-    index = index_of(corpus())
-    options: dict[str, Any] = {"similarity_top_k": 4, "how": BY_MENTION, "callback_manager": manager}
-    made = CatenaGraphRetriever(retriever=index, graph=build_graph(index), **options)
-    engine = RetrieverQueryEngine.from_args(made, llm=MockLLM())
-    for answer in (engine.query(CHAINED), await engine.aquery(CHAINED)):
-        assert "node-01" in ids(answer.source_nodes)
-        assert "Uppsala" in str(answer)  # the mock model says its prompt again
-    pairs = debug.get_event_pairs(CBEventType.RETRIEVE)
-    assert [ids(end.payload["nodes"]) for _, end in pairs] == [ids(made.retrieve(CHAINED))] * 2
-
-
 # The postprocessor.
 
 
@@ -423,38 +386,6 @@ async def test_notices_stay_last_and_are_not_walked_from() -> None:
     assert format_chains(widened).startswith("No HX900")
     assert format_chains(widened).text.endswith(format_chains(widened).context.text)
     assert pickle.loads(pickle.dumps(format_chains(widened))).notices == format_chains(widened).notices
-
-
-async def test_it_needs_the_question() -> None:
-    with pytest.raises(ValueError, match="a walk over the graph needs the question"):
-        stage().postprocess_nodes(given_nodes())
-    with pytest.raises(ValueError, match="a walk over the graph needs the question"):
-        await stage().apostprocess_nodes(given_nodes())
-
-
-async def test_it_ends_what_it_began_where_it_fails() -> None:
-    strict = stage(graph=Broken(), how=replace(HOW, on_graph_error="raise"))
-    with listening() as told:
-        with pytest.raises(ServiceError, match="server is away"):
-            strict.postprocess_nodes(given_nodes(), query_str=QUESTION)
-        with pytest.raises(ServiceError, match="server is away"):
-            await strict.apostprocess_nodes(given_nodes(), query_bundle=QueryBundle(QUESTION))
-    assert [event.nodes for event in told.events if isinstance(event, ReRankEndEvent)] == [[], []]
-    kept = stage(graph=Broken()).postprocess_nodes(given_nodes(), query_str=QUESTION)
-    assert ids(kept) == ["a", "d"]
-
-
-def test_it_is_a_stage_of_a_query_engine() -> None:
-    index = index_of(corpus())
-    models: dict[str, Any] = {"embed_model": Counted(), "nodes": index.docstore}
-    wider = CatenaChainPostprocessor(build_graph(index), how=BY_MENTION, top_n=4, **models)
-    engine = index.as_query_engine(llm=MockLLM(), similarity_top_k=20, node_postprocessors=[wider])
-    response = engine.query(CHAINED)
-    assert "node-01" in ids(response.source_nodes)
-    assert len(response.source_nodes) == 4
-    written = wider.to_dict()
-    assert (written["class_name"], written["top_n"]) == ("CatenaChainPostprocessor", 4)
-    assert json.loads(wider.to_json())["how"].startswith("GraphSearch(")
 
 
 def test_it_is_read_again_from_what_was_written() -> None:

@@ -1,24 +1,27 @@
-"""Segments over the user's own stores: exact slices by hand-made numbers, whatever the store, sync and async."""
+"""Rerankers both ways, and segments over the user's own stores: exact slices by hand-made numbers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from math import exp
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core import Document, VectorStoreIndex
-from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.bridge.pydantic import Field
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.llms import CustomLLM
+from llama_index.core.postprocessor import LLMRerank
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index_graphs import Finding
@@ -27,8 +30,8 @@ from llama_index_spans import listening
 from llama_index_stores import KeepingVectorStore, chain, docstore_of, splitter
 
 from catena import Library
-from catena.model import CatenaError, ParameterError, ServiceError
-from catena.segments import BALANCED, COHERE, Constant, Identity, SegmentSearch
+from catena.model import CalibrationError, InvalidReplyError, ParameterError, ServiceError
+from catena.segments import BALANCED, COHERE, Artefact, Constant, Identity, SegmentSearch, fit_beta
 from catena.testing import FakeReranker
 from llama_index_catena import (
     CatenaEmbedding,
@@ -37,10 +40,197 @@ from llama_index_catena import (
     CatenaRetriever,
     CatenaSegmentPostprocessor,
     CatenaSegmentRetriever,
+    LlamaIndexReranker,
     RouteDegradedEvent,
     UnknownNameEvent,
 )
 from llama_index_catena.convert import provenance
+
+WORDS = ("aaaa", "bb", "cccccc")
+
+
+class ByLength(BaseNodePostprocessor):
+    """Scores nodes by their length, best first, as the vendors' rerankers do; keeps `top_n` of them."""
+
+    model: str = "by-length"
+    top_n: int = 2
+    seen: list[Any] = Field(default=[], exclude=True)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "ByLength"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        self.seen.append((query_bundle, len(nodes)))
+        found = [NodeWithScore(node=each.node, score=len(each.node.get_content()) / 10) for each in nodes]
+        return sorted(found, key=lambda each: -(each.score or 0.0))[: self.top_n]
+
+
+class Failing(ByLength):
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        raise ConnectionError("api_key=abc123 was cut off")
+
+
+class Unscored(ByLength):
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return nodes
+
+
+class Choosing(CustomLLM):
+    """Answers as `LLMRerank` asks: which documents are relevant, and how much."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="choosing")
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text="Doc: 2, Relevance: 7\nDoc: 1, Relevance: 3")
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        raise AssertionError("nobody streams")
+
+
+def nodes() -> list[NodeWithScore]:
+    return [
+        NodeWithScore(node=TextNode(id_=text, text=text), score=0.5 - rank / 10) for rank, text in enumerate(WORDS)
+    ]
+
+
+async def test_a_postprocessor_scores_all_texts_in_order_whatever_its_top_n() -> None:
+    post = ByLength()
+    reranker = LlamaIndexReranker(post)
+    assert reranker.identity == "llama-index:ByLength/by-length"
+    assert reranker.score("q", WORDS) == [0.4, 0.2, 0.6]
+    assert await reranker.ascore("q", WORDS) == [0.4, 0.2, 0.6]
+    assert post.top_n == 2
+    assert reranker.score("q", []) == []
+
+
+def test_texts_that_a_model_leaves_out_have_the_score_that_is_said() -> None:
+    post = LLMRerank(llm=Choosing(), top_n=1)
+    assert LlamaIndexReranker(post).score("q", WORDS) == [3.0, 7.0, 0.0]
+    assert LlamaIndexReranker(post, left_out=-1.0).score("q", WORDS) == [3.0, 7.0, -1.0]
+    assert LlamaIndexReranker(post).identity.endswith("/choosing")
+
+
+async def test_failures_are_typed_and_without_secrets() -> None:
+    with pytest.raises(ServiceError) as caught:
+        LlamaIndexReranker(Failing()).score("q", WORDS)
+    assert "abc123" not in str(caught.value)
+    assert caught.value.retry
+    with pytest.raises(ServiceError, match="ByLength"):
+        await LlamaIndexReranker(Failing()).ascore("q", WORDS)
+    with pytest.raises(InvalidReplyError, match="without a score"):
+        LlamaIndexReranker(Unscored()).score("q", WORDS)
+    with pytest.raises(ParameterError, match="postprocessor"):
+        LlamaIndexReranker("no postprocessor")  # type: ignore[arg-type]
+
+
+async def test_scores_are_calibrated_probabilities_in_the_rerankers_order_sync_and_async() -> None:
+    rerank = CatenaRerank(ByLength(), calibration=COHERE)
+    found = rerank.postprocess_nodes(nodes(), query_str="q")
+    assert [each.node.node_id for each in found] == ["cccccc", "aaaa", "bb"]
+    assert [each.score for each in found] == pytest.approx([float(COHERE(x)) for x in (0.6, 0.4, 0.2)], abs=1e-12)
+    with blockbuster_ctx(["catena", "llama_index_catena"]), listening() as told:
+        assert await rerank.apostprocess_nodes(nodes(), query_str="q") == found
+    assert "CatenaRerank._apostprocess_nodes" in told.spans
+    told_of = provenance(found[0].node)
+    assert told_of["scale"] == "probability"
+    assert told_of["routes"][-1] == {"route": "rerank", "rank": 1, "score": 0.6, "view": "raw"}
+
+
+def test_the_best_are_returned_and_former_routes_stay_known() -> None:
+    twice = CatenaRerank(FakeReranker(lambda query, text: len(text) / 10), calibration=Identity(), top_n=2)
+    once = twice.postprocess_nodes(nodes(), query_str="q")
+    found = twice.postprocess_nodes(once, query_str="q")
+    assert [each.node.node_id for each in found] == ["cccccc", "aaaa"]
+    assert [way["route"] for way in provenance(found[0].node)["routes"]] == ["rerank", "rerank"]
+
+
+def test_metadata_are_read_as_the_mode_says() -> None:
+    reranker = FakeReranker()
+    node = TextNode(text="text", metadata={"title": "HX210", "secret": "s"}, excluded_embed_metadata_keys=["secret"])
+    CatenaRerank(reranker, calibration=Constant()).postprocess_nodes([NodeWithScore(node=node)], query_str="q")
+    CatenaRerank(reranker, calibration=Constant(), metadata_mode="none").postprocess_nodes(
+        [NodeWithScore(node=node)], query_str="q"
+    )
+    assert [tuple(texts) for _, texts in reranker.calls] == [("title: HX210\n\ntext",), ("text",)]
+
+
+@pytest.mark.parametrize("reranker", [ByLength(), Failing()])
+@pytest.mark.parametrize("given", [nodes(), []])
+async def test_every_start_has_its_end(reranker: BaseNodePostprocessor, given: list[NodeWithScore]) -> None:
+    debug = LlamaDebugHandler(print_trace_on_end=False)
+    rerank = CatenaRerank(reranker, calibration=Identity(), callback_manager=CallbackManager([debug]))
+    with listening() as told:
+        for asynchronous in (False, True):
+            try:
+                if asynchronous:
+                    await rerank.apostprocess_nodes(given, query_str="q")
+                else:
+                    rerank.postprocess_nodes(given, query_str="q")
+            except ServiceError:
+                assert isinstance(reranker, Failing)
+    names = [type(event).__name__ for event in told.events if type(event).__name__.startswith("ReRank")]
+    assert names == ["ReRankStartEvent", "ReRankEndEvent"] * 2
+    assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 2
+    assert all(len(pair) == 2 for pair in debug.get_event_pairs(CBEventType.RERANKING))
+
+
+async def test_nothing_is_asked_for_no_nodes_and_a_missing_query_is_an_error() -> None:
+    reranker = FakeReranker()
+    rerank = CatenaRerank(reranker, calibration=Identity())
+    assert rerank.postprocess_nodes([], query_str="q") == []
+    assert reranker.calls == []
+    with pytest.raises(ValueError, match="query") as caught:
+        rerank.postprocess_nodes(nodes())
+    assert isinstance(caught.value, ParameterError)
+    with pytest.raises(ParameterError, match="query"):
+        await rerank.apostprocess_nodes(nodes())
+
+
+def test_the_old_order_is_kept_where_that_is_asked_for_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    with listening() as told:
+        found = CatenaRerank(Failing(), calibration=COHERE, on_failure="rank").postprocess_nodes(
+            nodes(), query_str="q"
+        )
+    assert [each.node.node_id for each in found] == list(WORDS)
+    assert [each.score for each in found] == [0.8, 0.8, 0.8]
+    assert "reranker: " in caplog.text
+    assert [event.what for event in told.events if type(event).__name__ == "RouteDegradedEvent"] == ["reranker"]
+
+
+def test_a_fit_of_another_reranker_is_refused() -> None:
+    fit = fit_beta([x / 40 for x in range(1, 40)])
+    mine, other = (Artefact(fit=fit, model=name) for name in ("fake-reranker", "another"))
+    rerank = CatenaRerank(FakeReranker(), calibration=mine)
+    assert rerank.calibration == fit.calibration
+    with pytest.raises(CalibrationError, match="another"):
+        CatenaRerank(FakeReranker(), calibration=other)
+
+
+def test_what_is_no_reranker_or_no_rule_is_refused() -> None:
+    with pytest.raises(ParameterError, match="reranker"):
+        CatenaRerank(object(), calibration=Identity())
+    with pytest.raises(ParameterError, match="calibration"):
+        CatenaRerank(ByLength(), calibration="cohere")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="top_n"):
+        CatenaRerank(ByLength(), calibration=Identity(), top_n=-1)
+
+
+def test_it_is_written_down_by_what_it_is() -> None:
+    written = CatenaRerank(ByLength(), calibration=COHERE, top_n=3).to_dict()
+    assert written["class_name"] == "CatenaRerank"
+    assert written["reranker"] == "llama-index:ByLength/by-length"
+    assert written["calibration"] == {"kind": "BetaCDF", "a": 0.4, "b": 0.4}
+    assert CatenaRerank.from_dict(written, reranker=ByLength()).to_dict() == written
+
 
 TEXTS = [f"{letter * 699}\n" for letter in "abcdefgh"]  # of the reference length: every length factor is 1
 QUERY = "what?"
@@ -105,16 +295,6 @@ async def test_a_store_with_async_code_of_its_own_is_awaited() -> None:
         assert letters(await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))) == ["bcd"]
 
 
-def test_by_position_only_the_gap_is_read_and_by_links_no_more_than_a_segment_holds() -> None:
-    short = replace(BALANCED, max_chunks=3)
-    for counted, expected in ((True, {"d-2"}), (False, {"d-2", "d-4", "d-5"})):
-        nodes = chain("d", TEXTS, counted=counted)
-        store = docstore_of(nodes)
-        post = CatenaSegmentPostprocessor(store, calibration=Identity(), params=short)
-        post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
-        assert {id_ for id_ in store.read if id_ != "d"} == expected
-
-
 def test_without_a_store_only_nodes_that_were_found_are_joined() -> None:
     post = CatenaSegmentPostprocessor(calibration=Identity())
     for linked, counted in ((True, False), (False, True), (False, False)):
@@ -128,15 +308,6 @@ def test_nodes_whose_text_was_rewritten_are_joined_by_links_with_a_blank_line_be
     post = CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity())
     (found,) = post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
     assert found.node.text == "\n\n".join(TEXTS[1:4])
-
-
-def test_documents_are_never_joined_though_links_say_so() -> None:
-    first, second = chain("d", TEXTS[:2]), chain("e", TEXTS[2:4])
-    first[-1].relationships[NodeRelationship.NEXT] = second[0].as_related_node_info()
-    store = docstore_of([*first, *second])
-    found = [NodeWithScore(node=node, score=0.9) for node in (*first, *second)]
-    post = CatenaSegmentPostprocessor(store, calibration=Identity())
-    assert sorted(letters(post.postprocess_nodes(found, query_str=QUERY))) == ["ab", "cd"]
 
 
 @pytest.mark.slow
@@ -196,14 +367,6 @@ def test_what_is_known_of_the_nodes_is_known_of_the_segment_and_what_they_hide_s
     assert "citation: HX210" in read
     assert "chunk_ids" not in read
     assert "secret" not in found.node.get_content(MetadataMode.EMBED)
-
-
-def test_nodes_given_stay_as_they_are() -> None:
-    nodes = chain("d", TEXTS)
-    found = scored(nodes, b=0.9, d=0.8)
-    before = deepcopy(found)
-    CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity()).postprocess_nodes(found)
-    assert found == before
 
 
 def test_scores_that_nobody_calibrated_are_refused_and_missing_ones_leave_the_order() -> None:
@@ -271,45 +434,6 @@ MANUAL = " ".join([*(f"Remark {i} is about the weather in town." for i in range(
 def index_of(text: str = MANUAL) -> VectorStoreIndex:
     nodes = splitter(30, 5).get_nodes_from_documents([Document(id_="manual", text=text)])
     return VectorStoreIndex(nodes, embed_model=CatenaEmbedding())
-
-
-async def test_it_stands_in_a_query_engine_over_an_index_sync_and_async() -> None:
-    index = index_of()
-    engine = RetrieverQueryEngine.from_args(
-        index.as_retriever(similarity_top_k=5),
-        llm=MockLLM(),
-        node_postprocessors=[
-            CatenaRerank(FakeReranker(), calibration=Identity()),
-            CatenaSegmentPostprocessor(index.docstore, params=replace(BALANCED, length_adjustment="off")),
-        ],
-    )
-    response = engine.query("How are the six screws of the cover tightened?")
-    assert TORQUE in response.source_nodes[0].node.get_content()
-    other = await engine.aquery("How are the six screws of the cover tightened?")
-    assert [each.node for each in other.source_nodes] == [each.node for each in response.source_nodes]
-
-
-async def test_async_does_not_block_the_loop_and_has_a_span() -> None:
-    index = index_of()
-    found = await index.as_retriever(similarity_top_k=4).aretrieve("six screws")
-    post = CatenaSegmentPostprocessor(index.docstore, calibration=Constant())
-    with blockbuster_ctx(["catena", "llama_index_catena"]), listening() as told:
-        segments = await post.apostprocess_nodes(found, query_str="six screws")
-    assert segments == post.postprocess_nodes(found, query_str="six screws")
-    assert "CatenaSegmentPostprocessor._apostprocess_nodes" in told.spans
-
-
-def test_an_ingestion_pipelines_docstore_serves() -> None:
-    documents = [Document(id_="manual", text=MANUAL)]
-    nodes = IngestionPipeline(transformations=[splitter(30, 5)]).run(documents=documents)
-    store = SimpleDocumentStore()
-    store.add_documents([*nodes, *documents])
-    found = [NodeWithScore(node=nodes[place], score=0.5) for place in (2, 4)]
-    post = CatenaSegmentPostprocessor(
-        store, calibration=Constant(), params=replace(BALANCED, length_adjustment="off")
-    )
-    (segment,) = post.postprocess_nodes(found)
-    assert segment.node.text == MANUAL[segment.node.start_char_idx : segment.node.end_char_idx]
 
 
 @pytest.fixture
@@ -393,14 +517,3 @@ def test_options_that_ask_for_what_is_not_given_are_refused(library: Library) ->
             CatenaSegmentRetriever(retriever, options=options, **arguments)
     with pytest.raises(ParameterError, match="neighbours"):
         CatenaSegmentRetriever(library, neighbours=SimpleDocumentStore())
-
-
-@pytest.mark.slow
-def test_a_retriever_that_fails_is_a_typed_error() -> None:
-    class Broken(SimpleDocumentStore):
-        def get_document(self, doc_id: str, raise_error: bool = True):
-            raise ConnectionError("gone")
-
-    nodes = chain("d", TEXTS)
-    with pytest.raises(CatenaError, match="gone"):
-        CatenaSegmentPostprocessor(Broken(), calibration=Identity()).postprocess_nodes(scored(nodes, b=0.9, d=0.8))

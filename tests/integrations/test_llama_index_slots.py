@@ -1,14 +1,24 @@
-"""Parts of the core in the slots of LlamaIndex that came last: synthesizers, questions, trees, captions, judges."""
+"""Synthesizers, engines, questions, trees, captions, judges and metrics in LlamaIndex's slots for them."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.evaluation import RetrieverEvaluator
+from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import (
     BaseNode,
@@ -24,20 +34,30 @@ from llama_index.core.tools import ToolMetadata
 from llama_index_graphs import Finding
 from llama_index_models import Saying
 from llama_index_spans import listening
-from llama_index_stores import Replying
+from llama_index_stores import Replying, splitter
 from llama_index_views import Counted
 
+from catena import Library
+from catena.answering import AnswerOptions
+from catena.model import Document as CoreDocument
 from catena.model import EvaluationError, ParameterError, ServiceError
+from catena.segments import BALANCED, Identity, SegmentSearch
+from catena.testing import FakeReranker
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 from llama_index_catena import (
     CatenaCaptionExtractor,
     CatenaChainSynthesizer,
+    CatenaEmbedding,
     CatenaNodeParser,
     CatenaPairwiseEvaluator,
+    CatenaQueryEngine,
     CatenaQuestionGenerator,
     CatenaQuoteEvaluator,
+    CatenaRerank,
     CatenaRetriever,
     CatenaScopeEvaluator,
+    CatenaSegmentPostprocessor,
+    CatenaSegmentRetriever,
     CatenaSynthesizer,
     CatenaTreeExtractor,
     CatenaTreeRetriever,
@@ -48,6 +68,177 @@ from llama_index_catena import (
 )
 from llama_index_catena.baselines import SUMMARY, TREE_LEVEL
 from llama_index_catena.convert import NOTICE, provenance
+from llama_index_catena.evaluation import LogRankIndex, RecallAt, register_metrics
+
+MANUAL = """# {name} manual
+
+## Mounting
+
+The {name} is mounted upright.
+
+## Cover
+
+Tighten the cover screws of the {name} to {torque} Nm, crosswise.
+
+Rating of the fuse: {fuse} mA
+"""
+TORQUE = "What is the tightening torque of the HX210 cover screws?"
+LOOSE = SegmentSearch(extraction=replace(BALANCED, minimum_value=0.0, length_adjustment="off"))
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    for name, torque, fuse in (("HX200", "12", "250"), ("HX210", "14", "400")):
+        (tmp_path / f"{name}.md").write_text(MANUAL.format(name=name, torque=torque, fuse=fuse), encoding="utf-8")
+    with Library.open(tmp_path / "library") as library:
+        library.index([tmp_path])
+        yield library
+
+
+def quoting(prompt: str) -> str:
+    """Answer with a quote of the passage on the torque, and with one that stands nowhere."""
+    for number, body in re.findall(r'<passage number="(\d+)".*?>\n(.*?)</passage>', prompt, re.DOTALL):
+        if found := re.search(r"Tighten the cover screws of the HX210 to [\d.]+ Nm", body):
+            return (
+                f"They are tightened to 14 Nm [{number}]. They are made of gold [{number}].\n\nQUOTES\n"
+                f'[{number}] "{found[0]}"\n[{number}] "the screws are made of gold"'
+            )
+    return "The passages do not say."
+
+
+def engine_of(library: Library, **fields: object) -> CatenaQueryEngine:
+    return CatenaQueryEngine(CatenaSegmentRetriever(library, options=LOOSE), Replying(by=quoting), **fields)
+
+
+async def test_an_answer_says_what_of_it_is_proved_and_where_sync_and_async(library: Library) -> None:
+    engine = engine_of(library)
+    response = engine.query(TORQUE)
+    assert str(response).startswith("They are tightened to 14 Nm [")
+    good, bad = response.metadata["citations"]
+    number = good["number"]
+    assert (good["verified"], good["state"], good["document_id"]) == (True, "exact", "HX210.md")
+    assert (bad["verified"], bad["state"]) == (False, "missing")
+    text = library.get("HX210.md").document.text
+    assert text[good["start_char_idx"] : good["end_char_idx"]] == good["quote"]
+    assert good["citation"] == "HX210 manual, line 9"
+    assert good["quote"] in response.source_nodes[number - 1].node.get_content()
+    assert response.metadata["unsupported"] == [f"They are made of gold [{number}]."]
+    assert response.metadata["coverage"] == 0.5
+    assert json.loads(json.dumps(response.metadata)) == response.metadata
+    other = await engine.aquery(TORQUE)
+    assert (other.response, other.metadata, other.source_nodes) == (
+        response.response,
+        response.metadata,
+        response.source_nodes,
+    )
+
+
+def test_values_in_which_documents_differ_are_pointed_out(library: Library) -> None:
+    response = engine_of(library).query("What is the rating of the fuse?")
+    conflict = next(each for each in response.metadata["conflicts"] if each["label"] == "Rating of the fuse")
+    assert conflict["kind"] == "between_documents"
+    assert "250 mA" in conflict["note"]
+    off = engine_of(library, options=AnswerOptions(conflicts=False)).query("What is the rating of the fuse?")
+    assert off.metadata["conflicts"] == []
+
+
+async def test_a_name_that_stands_nowhere_is_the_answer_and_no_model_is_asked(library: Library) -> None:
+    llm = Saying(reply="no")
+    engine = CatenaQueryEngine(CatenaSegmentRetriever(library), llm)
+    response = engine.query("What is the torque of the HX999 cover?")
+    assert str(response).startswith("'HX999' stands nowhere in the documents")
+    assert response.metadata["unknown"] == [str(response)[:-1]]
+    assert [each.node.metadata["kind"] for each in response.source_nodes] == ["notice"]
+    assert (await engine.aquery("What is the torque of the HX999 cover?")).response == response.response
+    assert llm.asked == []
+    empty = CatenaQueryEngine(CatenaSegmentRetriever(library, where={"document_id": "none.md"}), llm).query("What?")
+    assert str(empty) == "Empty Response"
+    assert empty.metadata == {"citations": [], "unsupported": [], "coverage": 0.0, "conflicts": [], "unknown": []}
+
+
+def test_the_pages_of_a_quote_are_its_own_where_the_library_has_the_document(tmp_path: Path) -> None:
+    first, second = "The HX210 is mounted upright.\n\n", "Tighten the cover screws of the HX210 to 14 Nm.\n"
+    paged = CoreDocument(id="HX210.md", text=first + second, title="HX210 manual", page_starts=(0, len(first)))
+    with Library.open(tmp_path / "paged") as library:
+        library.add(paged)
+        retriever = CatenaSegmentRetriever(library, options=LOOSE)
+        response = CatenaQueryEngine(retriever, Replying(by=quoting)).query(TORQUE)
+        assert response.source_nodes[0].node.metadata["last_page"] == 2
+        assert response.source_nodes[0].node.metadata["first_page"] == 1
+        assert response.metadata["citations"][0]["pages"] == [2, 2]
+        nodes = retriever.retrieve(TORQUE)
+    without = CatenaQueryEngine(
+        VectorStoreIndex([], embed_model=CatenaEmbedding()).as_retriever(), Replying(by=quoting)
+    )
+    assert without.synthesize(QueryBundle(TORQUE), nodes).metadata["citations"][0]["pages"] == [1, 2]
+
+
+async def test_any_retriever_with_any_postprocessors_is_answered_from() -> None:
+    text = MANUAL.format(name="HX210", torque="14", fuse="400").replace("\n\n", " ")
+    nodes = splitter(24, 4).get_nodes_from_documents([Document(id_="HX210", text=text)])
+    index = VectorStoreIndex(nodes, embed_model=CatenaEmbedding())
+    engine = CatenaQueryEngine(
+        index.as_retriever(similarity_top_k=3),
+        Replying(by=quoting),
+        node_postprocessors=[
+            CatenaRerank(FakeReranker(), calibration=Identity()),
+            CatenaSegmentPostprocessor(index.docstore, params=LOOSE.extraction),
+        ],
+    )
+    response = engine.query(TORQUE)
+    assert response.metadata["citations"][0]["state"] == "exact"
+    with blockbuster_ctx(["catena", "llama_index_catena"]):
+        assert (await engine.aquery(TORQUE)).response == response.response
+
+
+def test_plain_nodes_are_passages_too(library: Library) -> None:
+    response = CatenaQueryEngine(CatenaRetriever(library), Replying(by=quoting), library=library).query(TORQUE)
+    assert response.metadata["citations"][0]["verified"]
+    nodes = CatenaRetriever(library).retrieve(TORQUE)
+    for each in nodes:
+        each.score = None
+    engine = engine_of(library)
+    said = engine.synthesize(QueryBundle(TORQUE), nodes, additional_source_nodes=nodes[:1])
+    assert said.source_nodes[-1] == nodes[0]
+    assert said.metadata["citations"][0]["verified"]
+
+
+def test_a_budget_leaves_out_what_does_not_fit_and_source_nodes_are_what_was_read(library: Library) -> None:
+    llm = Replying(by=quoting)
+    engine = CatenaQueryEngine(
+        CatenaSegmentRetriever(library, options=LOOSE), llm, options=AnswerOptions(budget_tokens=60)
+    )
+    response = engine.query(TORQUE)
+    prompt = "\n".join(str(message.content) for message in llm.asked[0][0])
+    whole = engine_of(library).query(TORQUE)
+    assert sum(len(each.node.get_content()) for each in response.source_nodes) < sum(
+        len(each.node.get_content()) for each in whole.source_nodes
+    )
+    for each in response.source_nodes:
+        assert each.node.get_content().strip() in prompt
+        assert each.node.metadata["citation"]
+
+
+@pytest.mark.slow
+async def test_spans_and_events_are_paired_also_where_the_model_fails(library: Library) -> None:
+    for llm, fails in ((Replying(by=quoting), False), (Saying(reply="fail"), True)):
+        debug = LlamaDebugHandler(print_trace_on_end=False)
+        retriever = CatenaSegmentRetriever(library, options=LOOSE, callback_manager=CallbackManager([debug]))
+        engine = CatenaQueryEngine(retriever, llm)
+        expectation = pytest.raises(ServiceError, match="cut off") if fails else nullcontext()
+        with listening() as told:
+            with expectation:
+                engine.query(TORQUE)
+            with expectation:
+                await engine.aquery(TORQUE)
+        names = [type(event).__name__ for event in told.events if type(event).__name__.startswith("Synthesize")]
+        assert names == ["SynthesizeStartEvent", "SynthesizeEndEvent"] * 2
+        assert {"CatenaQueryEngine._query", "CatenaQueryEngine._aquery", "CatenaQueryEngine.asynthesize"} <= set(
+            told.spans
+        )
+        for kind in (CBEventType.QUERY, CBEventType.RETRIEVE, CBEventType.SYNTHESIZE):
+            assert [len(pair) for pair in debug.get_event_pairs(kind)] == [2, 2]
+
 
 QUESTION = "How many screws hold the cover?"
 ANSWER = 'Six screws hold it [1].\n\nQuotes:\n[1] "The cover takes six screws."'
@@ -182,18 +373,6 @@ async def test_summaries_stand_behind_their_nodes_and_name_them() -> None:
     assert known(await extractor.acall(given)) == known(made)
     assert known(extractor([*given, *leaves("e")])[32 : 32 + len(summaries)]) == known(summaries)
     assert known(extractor(made)[: len(made)]) == known(made)
-
-
-async def test_trees_with_a_model_block_no_loop() -> None:
-    llm = Saying(reply="Lamps, bolts, filters and screens are told of.")
-    by_model = RaptorOptions(clustering=HOW.clustering)
-    extractor = CatenaTreeExtractor(llm, options=by_model)  # with the shipped embedding, which is a file
-    with blockbuster_ctx(["catena", "llama_index_catena"]):
-        made = await extractor.acall(leaves())
-        tree = await abuild_tree(leaves(), llm=llm, options=by_model)
-    assert known(made) == known(extractor(leaves()))
-    assert tree.tree == build_tree(leaves(), llm=llm, options=by_model).tree
-    assert len(made) > len(leaves())
 
 
 async def test_a_tree_is_searched_in_all_layers_or_from_the_root() -> None:
@@ -338,3 +517,91 @@ def test_standard_measures_and_full_evidence_bear_empty_results() -> None:
             broken()
     with pytest.raises(EvaluationError, match="expected ids"):
         StandardMeasure(measure="map").compute(retrieved_ids=["a"])
+
+
+N = 1_000
+RANKINGS = {"first": ["a", "b"], "tenth": [*"bcdefghij", "a"], "lost": ["b"], "nothing": [], "twice": ["b", "b", "a"]}
+INDEX = {"first": 1.0, "tenth": 2 / 3, "lost": 0.0, "nothing": 0.0, "twice": 0.8997}
+
+
+@pytest.fixture(autouse=True)
+def loop():
+    """Give the thread an event loop: LlamaIndex's `evaluate` takes the one that is there, and closes none."""
+    made = asyncio.new_event_loop()
+    asyncio.set_event_loop(made)
+    yield
+    made.close()
+    asyncio.set_event_loop(None)
+
+
+class Scripted(BaseRetriever):
+    def _retrieve(self, query_bundle):
+        return [NodeWithScore(node=TextNode(id_=each, text=each)) for each in RANKINGS[query_bundle.query_str]]
+
+
+def evaluator(*metrics):
+    return RetrieverEvaluator(metrics=list(metrics), retriever=Scripted())
+
+
+@pytest.mark.parametrize("question", RANKINGS)
+def test_the_evaluator_gives_the_index_also_where_nothing_was_retrieved(question):
+    found = evaluator(LogRankIndex(n=N), RecallAt(k=3)).evaluate(question, expected_ids=["a"])
+    assert found.metric_vals_dict["log_rank_index"] == pytest.approx(INDEX[question], abs=1e-4)
+    assert found.metric_vals_dict["recall_at_k"] == float(question in {"first", "twice"})
+    assert found.metric_dict["log_rank_index"].metadata["n"] == N
+    assert found.metric_dict["recall_at_k"].metadata == {"k": 3}
+
+
+def test_gamma_and_the_policy_for_unretrieved_nodes_act():
+    sharp = LogRankIndex(n=N, gamma=10).compute(expected_ids=["a"], retrieved_ids=["b", "a"])
+    assert sharp.score == pytest.approx(0.740, abs=5e-4)
+    assert sharp.metadata["gamma"] == 10
+    tail = LogRankIndex(n=N, unretrieved="expected").compute(expected_ids=["z"], retrieved_ids=["a"])
+    assert 0 < tail.score < 0.2
+    assert (tail.metadata["n_unretrieved"], tail.metadata["unretrieved"]) == (1, "expected")
+
+
+@pytest.fixture
+def registry():
+    kept = dict(METRIC_REGISTRY)
+    yield METRIC_REGISTRY
+    METRIC_REGISTRY.clear()
+    METRIC_REGISTRY.update(kept)
+
+
+def test_names_are_registered_when_asked_and_with_the_parameters_given(registry):
+    assert "log_rank_index" not in registry
+    register_metrics(n=N, gamma=10, k=1)
+    named = RetrieverEvaluator.from_metric_names(["log_rank_index", "recall_at_k", "mrr"], retriever=Scripted())
+    found = named.evaluate("tenth", expected_ids=["a"])
+    assert found.metric_vals_dict["log_rank_index"] == pytest.approx(0.510, abs=5e-4)
+    assert found.metric_vals_dict["recall_at_k"] == 0.0
+    register_metrics(n=N)
+    again = RetrieverEvaluator.from_metric_names(["log_rank_index"], retriever=Scripted())
+    assert again.evaluate("tenth", expected_ids=["a"]).metric_vals_dict["log_rank_index"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LogRankIndex(n=-1),
+        lambda: LogRankIndex(n=N, gamma=0),
+        lambda: RecallAt(k=0),
+        lambda: register_metrics(n=-1),
+    ],
+)
+def test_parameters_are_checked_at_once(make, registry):
+    with pytest.raises(ParameterError):
+        make()
+    assert "log_rank_index" not in registry
+
+
+def test_a_query_without_expected_ids_is_refused():
+    for metric in (LogRankIndex(n=N), RecallAt(k=1)):
+        with pytest.raises(EvaluationError, match="expected ids"):
+            metric.compute(expected_ids=[], retrieved_ids=["a"])
+
+
+def test_an_n_below_the_nodes_named_is_refused():
+    with pytest.raises(EvaluationError, match="too small"):
+        LogRankIndex(n=1).compute(expected_ids=["a"], retrieved_ids=["a", "b"])

@@ -204,14 +204,6 @@ def test_what_a_model_did_not_give_is_asked_for_by_the_next_call() -> None:
     assert (again.degraded, again.views_added, again.views_kept) == ((), len(BODIES), len(BODIES))
 
 
-def test_other_makers_are_other_views() -> None:
-    index = index_of()
-    CatenaViewIndex(index, CatenaViewExtractor(["headed"])).add(sections_of())
-    changes = CatenaViewIndex(index, CatenaViewExtractor(["raw"])).replace(sections_of())
-    assert (changes.views_added, changes.views_deleted, changes.parents_written) == (3, 3, 0)
-    assert held(index) == fresh(sections_of(), ["raw"])
-
-
 async def test_async_writes_and_removes_the_same() -> None:
     index = index_of()
     views = CatenaViewIndex(index, CatenaViewExtractor(["headed", *ASKED], llm=llm()))
