@@ -186,13 +186,6 @@ def test_pages_of_a_file_become_one_document_that_knows_them() -> None:
     assert [page.text for page in pages] == ["# A", "b", "c", "o"]
 
 
-def test_the_id_of_joined_pages_follows_the_file_not_the_reading() -> None:
-    again = page(1, "# A")
-    again.id_ = "random"
-    assert join_pages([again])[0].id_ == join_pages([page(1, "# A")])[0].id_
-    assert join_pages([page(1, "# A", file_path="/a/m.pdf")])[0].id_ != join_pages([again])[0].id_
-
-
 @pytest.mark.parametrize("start", [None, 7])
 def test_a_foreign_node_becomes_a_chunk_of_its_source(start: int | None) -> None:
     chunk = to_chunk(TextNode(id_="n", text="abc", start_char_idx=start, metadata={"kind": "verse", "n": {}}))

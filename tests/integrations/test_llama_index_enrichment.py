@@ -6,8 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,13 +134,6 @@ def test_what_the_model_fails_at_is_missing_and_told(caplog: pytest.LogCaptureFi
     assert "summary of pump" in caplog.text
 
 
-def test_options_that_ask_for_what_is_not_given_are_refused() -> None:
-    with pytest.raises(ParameterError, match="llm"):
-        CatenaContextExtractor(options=replace(ContextOptions(), document_title=False))
-    with pytest.raises(ParameterError, match="options"):
-        CatenaContextExtractor(options="short")  # type: ignore[arg-type]
-
-
 TEXTS = ("The Acme pump HX-200 has a gear box.", "Nothing is named here.", "Fit the HX-200 into the Borealis frame.")
 NODES = [TextNode(id_=str(place), text=text) for place, text in enumerate(TEXTS)]
 EXPERT = ExpertDetector(terms=ExpertTerms([ExpertTerm(name="gear box", aliases=("GBX",), weight=3)]))
@@ -204,16 +195,6 @@ def test_it_is_serialised_by_what_its_parts_are_and_needs_them_again() -> None:
     assert CatenaEntityExtractor.from_dict(dict(written), detectors=[EXPERT]) == extractor
     with pytest.raises(ParameterError, match="at least one detector"):
         CatenaEntityExtractor([])
-
-
-def test_replies_are_kept(tmp_path: Path) -> None:
-    model = Saying(reply='["Acme"]', asked=[])
-    extractor = CatenaEntityExtractor([LLMDetector()], llm=model, journal=str(tmp_path / "replies.db"))
-    first = entities(extractor)
-    asked = len(model.asked)
-    assert asked == 3
-    assert entities(extractor) == first
-    assert len(model.asked) == asked
 
 
 def broken(**options: Any) -> CatenaEntityExtractor:

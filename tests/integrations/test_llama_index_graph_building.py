@@ -91,10 +91,6 @@ def test_one_says_where_titles_and_keywords_are() -> None:
     model = Counted()
     read = build_graph([node], model, reading=reading).node("a")
     assert (read.titles, read.keywords, model.texts) == (("Pump",), ("oil",), ["Oil is kept."])
-    wrong: list[dict[str, Any]] = [{"title_keys": "title"}, {"keyword_keys": [1]}]
-    for keys in wrong:
-        with pytest.raises(ParameterError, match="sequence of metadata keys"):
-            NodeReading(**keys)
 
 
 def test_neighbours_are_those_that_links_name_else_offsets_else_the_order_given() -> None:

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core import VectorStoreIndex
-from llama_index.core.agent import ReActAgent
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.ingestion import DocstoreStrategy, IngestionCache, IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import RetrieverQueryEngine, SubQuestionQueryEngine
 from llama_index.core.question_gen.types import SubQuestion
-from llama_index.core.retrievers import RecursiveRetriever
 from llama_index.core.schema import BaseNode, Document, IndexNode, QueryBundle
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index.core.tools import QueryEngineTool, RetrieverTool
+from llama_index.core.tools import QueryEngineTool
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index_graphs import Finding
 from llama_index_models import Saying
-from llama_index_stores import Replying
-from llama_index_views import Counted, manual, sections_of
+from llama_index_views import manual, sections_of
 
+import llama_index_catena as adapters
 from catena.segments import Constant
-from llama_index_catena import (
-    CatenaContextExtractor,
-    CatenaEmbedding,
-    CatenaEntityExtractor,
-    CatenaNodeParser,
-    CatenaQuestionGenerator,
-    CatenaRetriever,
-    CatenaSegmentPostprocessor,
-    CatenaSynthesizer,
-    CatenaViewExtractor,
-)
 
 TEXT = "# HX{n}\n\n## Cover\n\nThe cover of the HX{n} takes {k} screws.\n\n## Seal\n\nThe seal is grey.\n"
 QUESTION = "How many screws does the cover of the HX210 take?"
@@ -51,18 +37,23 @@ def documents(*, screws: int = 6) -> list[Document]:
 
 
 def nodes() -> list[BaseNode]:
-    return CatenaNodeParser().get_nodes_from_documents(documents())
+    return adapters.CatenaNodeParser().get_nodes_from_documents(documents())
 
 
 def index() -> VectorStoreIndex:
-    return VectorStoreIndex(nodes(), embed_model=CatenaEmbedding())
+    return VectorStoreIndex(nodes(), embed_model=adapters.CatenaEmbedding())
 
 
 # Ingestion.
 
 
 def pipeline(**options: Any) -> IngestionPipeline:
-    transformations = [CatenaNodeParser(), CatenaEntityExtractor(), CatenaContextExtractor(), CatenaEmbedding()]
+    transformations = [
+        adapters.CatenaNodeParser(),
+        adapters.CatenaEntityExtractor(),
+        adapters.CatenaContextExtractor(),
+        adapters.CatenaEmbedding(),
+    ]
     return IngestionPipeline(transformations=transformations, **options)
 
 
@@ -80,7 +71,7 @@ def test_a_docstore_with_upserts_takes_each_version_once() -> None:
 
 def test_a_cache_that_was_kept_answers_for_the_same_parameters_alone(tmp_path: Path) -> None:
     llm = Saying(reply='["HX210"]', asked=[])
-    transformations = [CatenaNodeParser(), CatenaEntityExtractor(llm=llm)]
+    transformations = [adapters.CatenaNodeParser(), adapters.CatenaEntityExtractor(llm=llm)]
     first = IngestionPipeline(transformations=transformations, cache=IngestionCache())
     made = first.run(documents=documents())
     asked = len(llm.asked)
@@ -89,7 +80,9 @@ def test_a_cache_that_was_kept_answers_for_the_same_parameters_alone(tmp_path: P
     again.load(str(tmp_path))
     assert [node.to_dict() for node in again.run(documents=documents())] == [node.to_dict() for node in made]
     assert len(llm.asked) == asked > 0
-    other = IngestionPipeline(transformations=[CatenaNodeParser(max_tokens=9, min_tokens=0), transformations[1]])
+    other = IngestionPipeline(
+        transformations=[adapters.CatenaNodeParser(max_tokens=9, min_tokens=0), transformations[1]]
+    )
     other.load(str(tmp_path))
     assert len(other.run(documents=documents())) > len(made)
     assert len(llm.asked) > asked
@@ -97,7 +90,7 @@ def test_a_cache_that_was_kept_answers_for_the_same_parameters_alone(tmp_path: P
 
 @pytest.mark.slow  # two processes that import all of it
 def test_two_workers_make_the_same_nodes() -> None:
-    parts = [CatenaNodeParser(), CatenaContextExtractor(), CatenaViewExtractor()]
+    parts = [adapters.CatenaNodeParser(), adapters.CatenaContextExtractor(), adapters.CatenaViewExtractor()]
     alone = IngestionPipeline(transformations=parts, disable_cache=True).run(documents=documents())
     both = IngestionPipeline(transformations=parts, disable_cache=True).run(documents=documents(), num_workers=2)
     assert {node.node_id: node.to_dict() for node in both} == {node.node_id: node.to_dict() for node in alone}
@@ -107,21 +100,12 @@ def test_two_workers_make_the_same_nodes() -> None:
 # Retrievers beside ours.
 
 
-async def test_recursion_follows_index_nodes_to_our_retrievers() -> None:
-    ours = CatenaRetriever.over({"vectors": index().as_retriever(similarity_top_k=2)})
-    leading = Finding([(IndexNode(id_="to", text="Manuals of the HX series", index_id="manuals"), 0.0)])
-    found = RecursiveRetriever("root", retriever_dict={"root": leading, "manuals": ours}).retrieve(QUESTION)
-    assert {each.node.ref_doc_id for each in found} <= {"hx200", "hx210"}
-    assert found
-    carrying = VectorStoreIndex(objects=[IndexNode(text="Manuals", index_id="m", obj=ours)], embed_model=Counted())
-    inside = await carrying.as_retriever(similarity_top_k=1).aretrieve("Manuals")
-    assert [each.node.ref_doc_id for each in inside]
-
-
 async def test_a_score_of_0_stays_0_where_views_carry_their_parents() -> None:
     (section, *_) = sections_of(manual())
-    view = CatenaViewExtractor(views=["raw"], parents="inside")([section])[0]
-    retriever = CatenaRetriever.over({"views": Finding([(view, 0.0)]), "none": Finding([])}, weights={"views": 0.0})
+    view = adapters.CatenaViewExtractor(views=["raw"], parents="inside")([section])[0]
+    retriever = adapters.CatenaRetriever.over(
+        {"views": Finding([(view, 0.0)]), "none": Finding([])}, weights={"views": 0.0}
+    )
     assert isinstance(view, IndexNode)
     (found,) = retriever.retrieve("q")
     (again,) = await retriever.aretrieve("q")
@@ -132,7 +116,7 @@ async def test_a_score_of_0_stays_0_where_views_carry_their_parents() -> None:
 # Engines.
 
 
-class Asking(CatenaQuestionGenerator):
+class Asking(adapters.CatenaQuestionGenerator):
     """Asks each tool one question that a test wrote."""
 
     def generate(self, tools: Sequence[Any], query: QueryBundle) -> list[SubQuestion]:
@@ -140,18 +124,18 @@ class Asking(CatenaQuestionGenerator):
 
 
 def tools() -> list[QueryEngineTool]:
-    ours = CatenaRetriever.over({"vectors": index().as_retriever(similarity_top_k=2)})
+    ours = adapters.CatenaRetriever.over({"vectors": index().as_retriever(similarity_top_k=2)})
     engine = RetrieverQueryEngine.from_args(ours, llm=MockLLM())
     return [QueryEngineTool.from_defaults(engine, name=name, description=name) for name in ("HX200", "HX210")]
 
 
-@pytest.mark.parametrize("generator", [Asking(), CatenaQuestionGenerator()])
-async def test_sub_questions_are_asked_of_our_retrievers(generator: CatenaQuestionGenerator) -> None:
+@pytest.mark.parametrize("generator", [Asking(), adapters.CatenaQuestionGenerator()])
+async def test_sub_questions_are_asked_of_our_retrievers(generator: adapters.CatenaQuestionGenerator) -> None:
     engine = SubQuestionQueryEngine.from_defaults(
         query_engine_tools=tools(),
         question_gen=generator,
         llm=MockLLM(),
-        response_synthesizer=CatenaSynthesizer(MockLLM()),
+        response_synthesizer=adapters.CatenaSynthesizer(MockLLM()),
         use_async=False,
         verbose=False,
     )
@@ -162,14 +146,14 @@ async def test_sub_questions_are_asked_of_our_retrievers(generator: CatenaQuesti
 
 @pytest.mark.parametrize("kind", [CondensePlusContextChatEngine, ContextChatEngine])
 async def test_a_chat_engine_reads_what_ours_found(kind: Any) -> None:
-    retriever = CatenaRetriever.over({"vectors": index().as_retriever(similarity_top_k=3)})
+    retriever = adapters.CatenaRetriever.over({"vectors": index().as_retriever(similarity_top_k=3)})
 
     def engine() -> Any:
         return kind.from_defaults(
             retriever,
             llm=MockLLM(),
             memory=ChatMemoryBuffer.from_defaults(token_limit=3_000),
-            node_postprocessors=[CatenaSegmentPostprocessor(calibration=Constant())],
+            node_postprocessors=[adapters.CatenaSegmentPostprocessor(calibration=Constant())],
         )
 
     said, chat = engine().chat(QUESTION), engine()
@@ -179,25 +163,3 @@ async def test_a_chat_engine_reads_what_ours_found(kind: Any) -> None:
     assert (await chat.achat("And its seal?")).source_nodes
     streamed = engine().stream_chat(QUESTION)
     assert "".join(streamed.response_gen)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what agents of LlamaIndex call themselves
-async def test_an_agent_calls_our_retriever_as_a_tool() -> None:
-    steps = iter(
-        [
-            'Thought: I look it up.\nAction: manuals\nAction Input: {"input": "screws of the HX210"}',
-            "Thought: I can answer without using any more tools.\nAnswer: Six screws.",
-        ]
-    )
-    seen = list[str]()
-
-    def saying(prompt: str) -> str:
-        seen.append(prompt)
-        return next(steps)
-
-    retriever = CatenaRetriever.over({"vectors": index().as_retriever(similarity_top_k=2)})
-    tool = RetrieverTool.from_defaults(retriever, name="manuals", description="Manuals of pumps")
-    agent = ReActAgent(tools=[tool], llm=Replying(by=saying), streaming=False, verbose=False)
-    said = await asyncio.wait_for(agent.run(QUESTION), 60)
-    assert "Six screws" in str(said)
-    assert "screws" in seen[-1].split("Observation:")[-1]

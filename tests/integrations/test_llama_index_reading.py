@@ -115,17 +115,6 @@ def test_a_model_that_cannot_be_trusted_loses_nothing_and_is_named(files: list[P
     assert (document.metadata["pages_by_model"], document.metadata["fidelity_recall"]) == (0, 0.0)
 
 
-def test_lazily_one_file_is_read_when_it_is_asked_for(files: list[Path]) -> None:
-    model = Formatter(asked=[])
-    documents = CatenaReader(llm=model, options=SMALL).lazy_load_data(files)
-    assert model.asked == []
-    next(documents)
-    first = len(model.asked)
-    assert first > 0
-    next(documents)
-    assert len(model.asked) > first
-
-
 async def test_replies_are_kept_and_never_asked_for_again(files: list[Path], tmp_path: Path) -> None:
     model = Formatter(asked=[])
     reader = CatenaReader(llm=model, options=SMALL, journal=tmp_path / "replies.db")

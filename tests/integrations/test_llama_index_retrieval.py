@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -21,24 +21,15 @@ from llama_index_graphs import Finding
 from llama_index_models import Saying
 from llama_index_spans import listening
 
+import llama_index_catena as adapters
 from catena import Library
 from catena.effects import Search, Services
 from catena.enrichment import ExpertDetector, ExpertTerms, RecognizerDetector
-from catena.model import FilterError, MissingServiceError, ModelMismatchError, ParameterError, ServiceError
-from catena.retrieval import RankFusion, RoutedStore, ScoreFusion, Tuned
+from catena.model import FilterError, ModelMismatchError, ParameterError
+from catena.retrieval import RankFusion, RoutedStore, ScoreFusion, Tuned, ViewSearch
 from catena.segments import Constant
 from catena.testing import FakeEmbedder, FakeReranker, Flaky
 from catena.testing.fakes import FakeRecognizer, FakeStore
-from llama_index_catena import (
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentPostprocessor,
-    LlamaIndexEmbedder,
-    RouteDegradedEvent,
-    UnknownNameEvent,
-    from_elasticsearch_store,
-    retriever_route,
-)
 from llama_index_catena.convert import NOTICE, PROVENANCE, UNKNOWN, provenance, to_chunk
 from llama_index_catena.services import CatenaEmbedding
 
@@ -79,7 +70,7 @@ def broken(library: Library) -> Services:
 
 def test_the_best_node_is_the_cores_best_chunk_with_all_that_is_known_of_it(library: Library) -> None:
     question = "HX210 cover screws torque"
-    nodes = CatenaRetriever(library, similarity_top_k=3).retrieve(question)
+    nodes = adapters.CatenaRetriever(library, similarity_top_k=3).retrieve(question)
     ranking = library.search(question, k=3)
     assert [(n.node_id, n.score, n.text) for n in nodes] == [
         (h.chunk.id, h.score, h.chunk.text) for h in ranking.hits
@@ -96,29 +87,11 @@ def test_the_best_node_is_the_cores_best_chunk_with_all_that_is_known_of_it(libr
     assert whole[best.node.start_char_idx : best.node.end_char_idx] == best.text
 
 
-def test_sections_are_returned_whole_and_once(library: Library) -> None:
-    nodes = CatenaRetriever(library, similarity_top_k=10, expand_to="section").retrieve("cover screws")
-    assert len({n.node_id for n in nodes}) == len(nodes)
-    best = nodes[0]
-    assert best.text.startswith("### ")
-    hit = library.search("cover screws", k=10).hits[0]
-    assert (best.score, provenance(best.node)["chunk_id"]) == (hit.score, hit.chunk.id)
-    assert best.text == library.section(hit).text
-    assert [n.score for n in nodes] == sorted((n.score for n in nodes), reverse=True)
-
-
-def test_what_asks_for_the_impossible_is_refused_when_it_is_made(library: Library) -> None:
-    with pytest.raises(ParameterError, match="expand_to must be 'section' or None, got 'page'"):
-        CatenaRetriever(library, expand_to="page")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="expand_to must be None where the source is no Library"):
-        CatenaRetriever(library.services, expand_to="section")
-
-
 def test_a_failing_route_is_left_out_and_told(library: Library, caplog: pytest.LogCaptureFixture) -> None:
     with listening() as told, caplog.at_level(logging.WARNING):
-        nodes = CatenaRetriever(broken(library)).retrieve("HX210 cover screws")
+        nodes = adapters.CatenaRetriever(broken(library)).retrieve("HX210 cover screws")
     assert nodes[0].metadata["title"] == "HX210 manual"
-    (event,) = [e for e in told.events if isinstance(e, RouteDegradedEvent)]
+    (event,) = [e for e in told.events if isinstance(e, adapters.RouteDegradedEvent)]
     assert (event.what, event.class_name()) == ("route dense", "RouteDegradedEvent")
     assert "no such model" in event.why
     assert provenance(nodes[0].node)["degraded"] == [{"what": "route dense", "why": event.why}]
@@ -126,7 +99,7 @@ def test_a_failing_route_is_left_out_and_told(library: Library, caplog: pytest.L
 
 
 async def test_a_query_engine_answers_from_cited_passages(library: Library) -> None:
-    engine = RetrieverQueryEngine.from_args(CatenaRetriever(library, similarity_top_k=2), llm=MockLLM())
+    engine = RetrieverQueryEngine.from_args(adapters.CatenaRetriever(library, similarity_top_k=2), llm=MockLLM())
     with listening() as told:
         answer = engine.query("HX210 cover screws torque")
         again = await engine.aquery("HX210 cover screws torque")
@@ -140,12 +113,14 @@ async def test_a_query_engine_answers_from_cited_passages(library: Library) -> N
 
 
 async def test_the_models_own_spans_stand_inside_ours(tmp_path: Path) -> None:
-    with Library.open(tmp_path / "library", embedder=LlamaIndexEmbedder(CatenaEmbedding(FakeEmbedder()))) as library:
+    with Library.open(
+        tmp_path / "library", embedder=adapters.LlamaIndexEmbedder(CatenaEmbedding(FakeEmbedder()))
+    ) as library:
         (tmp_path / "a.md").write_text("# A\n\nText.", encoding="utf-8")
         library.index([tmp_path / "a.md"])
         with listening() as told:
-            CatenaRetriever(library).retrieve("text")
-            await CatenaRetriever(library).aretrieve("text")
+            adapters.CatenaRetriever(library).retrieve("text")
+            await adapters.CatenaRetriever(library).aretrieve("text")
     assert told.ancestors("CatenaEmbedding.get_query_embedding")[:2] == [
         "CatenaRetriever._retrieve",
         "CatenaRetriever.retrieve",
@@ -158,7 +133,7 @@ async def test_the_models_own_spans_stand_inside_ours(tmp_path: Path) -> None:
 
 async def test_callbacks_hear_of_every_retrieval(library: Library) -> None:
     told = LlamaDebugHandler(print_trace_on_end=False)
-    retriever = CatenaRetriever(library, similarity_top_k=1, callback_manager=CallbackManager([told]))
+    retriever = adapters.CatenaRetriever(library, similarity_top_k=1, callback_manager=CallbackManager([told]))
     retriever.retrieve("cover")
     await retriever.aretrieve("cover")
     pairs = told.get_event_pairs(CBEventType.RETRIEVE)
@@ -169,18 +144,12 @@ def test_hypothetical_answers_replace_the_query_on_the_dense_route_only(library:
     asked: list[object] = library.services.embedder.calls  # type: ignore[union-attr]
     bundle = QueryBundle("cover", custom_embedding_strs=[SAME, SAME])
     del asked[:]
-    (best, *_) = CatenaRetriever(library, routes=["dense"]).retrieve(bundle)
+    (best, *_) = adapters.CatenaRetriever(library, routes=["dense"]).retrieve(bundle)
     assert asked == [SAME, SAME]
     assert SAME in best.text
-    (lexical, *_) = CatenaRetriever(library, routes=["lexical"]).retrieve(bundle)
+    (lexical, *_) = adapters.CatenaRetriever(library, routes=["lexical"]).retrieve(bundle)
     assert "cover" in lexical.text
     assert bundle.custom_embedding_strs == [SAME, SAME]
-
-
-def test_a_vector_of_unknown_origin_is_not_searched_with(library: Library) -> None:
-    plain, given = QueryBundle("cover"), QueryBundle("cover", embedding=[1.0, 2.0])
-    retriever = CatenaRetriever(library)
-    assert [n.node_id for n in retriever.retrieve(given)] == [n.node_id for n in retriever.retrieve(plain)]
 
 
 NAMES = ("HX200", "HX210", "HX240", "QT55", "QT60", "ZB7")
@@ -207,7 +176,7 @@ def found(nodes: list[NodeWithScore]) -> list[str]:
 
 
 async def test_a_name_that_stands_nowhere_gives_a_notice_and_nothing_else(manuals: Library) -> None:
-    retriever = CatenaRetriever(manuals)
+    retriever = adapters.CatenaRetriever(manuals)
     (node,) = retriever.retrieve(NOWHERE)
     assert node.text.startswith(SAID)
     assert (node.metadata["kind"], node.score) == (NOTICE, 0.0)
@@ -215,15 +184,15 @@ async def test_a_name_that_stands_nowhere_gives_a_notice_and_nothing_else(manual
         assert node.node.get_content(mode) == node.text
     assert [n.to_dict() for n in await retriever.aretrieve(NOWHERE)] == [node.to_dict()]
     assert to_chunk(node.node).text == node.text
-    assert CatenaRetriever(manuals, notice=False).retrieve(NOWHERE) == []
+    assert adapters.CatenaRetriever(manuals, notice=False).retrieve(NOWHERE) == []
     (other,) = retriever.retrieve("Torque of the HX230, please?")
     assert other.node_id != node.node_id
 
 
 def test_the_log_and_an_event_say_it(manuals: Library, caplog: pytest.LogCaptureFixture) -> None:
     with listening() as told, caplog.at_level(logging.WARNING):
-        CatenaRetriever(manuals).retrieve(NOWHERE)
-    (event,) = [e for e in told.events if isinstance(e, UnknownNameEvent)]
+        adapters.CatenaRetriever(manuals).retrieve(NOWHERE)
+    (event,) = [e for e in told.events if isinstance(e, adapters.UnknownNameEvent)]
     assert (event.text, event.class_name()) == ("HX230", "UnknownNameEvent")
     assert set(event.near) >= {"HX200", "HX210"}
     assert SAID in caplog.text
@@ -231,7 +200,7 @@ def test_the_log_and_an_event_say_it(manuals: Library, caplog: pytest.LogCapture
 
 def test_models_read_it_with_the_passages_about_the_others(manuals: Library) -> None:
     question = "Which has the greater cover torque, the QT55 or the HX230?"
-    notice, *nodes = CatenaRetriever(manuals, similarity_top_k=2).retrieve(question)
+    notice, *nodes = adapters.CatenaRetriever(manuals, similarity_top_k=2).retrieve(question)
     assert notice.node.get_content(MetadataMode.LLM).startswith(SAID)
     assert found(nodes)[0] == "QT55"
     for node in nodes:
@@ -239,15 +208,8 @@ def test_models_read_it_with_the_passages_about_the_others(manuals: Library) -> 
         assert UNKNOWN not in node.node.get_content(MetadataMode.EMBED)
         assert [name["text"] for name in provenance(node.node)["unknown"]] == ["HX230"]
         assert UNKNOWN not in to_chunk(node.node).metadata
-    (_, section, *_) = CatenaRetriever(manuals, expand_to="section").retrieve(question)
+    (_, section, *_) = adapters.CatenaRetriever(manuals, expand_to="section").retrieve(question)
     assert f"{UNKNOWN}: {SAID}" in section.node.get_content(MetadataMode.LLM)
-
-
-async def test_a_query_engine_says_that_the_name_stands_nowhere(manuals: Library) -> None:
-    engine = RetrieverQueryEngine.from_args(CatenaRetriever(manuals), llm=MockLLM())
-    for answer in (engine.query(NOWHERE), await engine.aquery(NOWHERE)):
-        assert SAID in str(answer)
-        assert [node.metadata["kind"] for node in answer.source_nodes] == [NOTICE]
 
 
 QUESTION = "Does the left gripper of the Aurelia have a fuse?"
@@ -255,7 +217,7 @@ QUESTION = "Does the left gripper of the Aurelia have a fuse?"
 
 def test_names_are_found_by_detectors_a_model_and_the_caller(manuals: Library) -> None:
     def unknown(entities: tuple[str, ...] = (), **options: Any) -> list[str]:
-        ranking = CatenaRetriever(manuals, **options).ranking(QUESTION, entities=entities)
+        ranking = adapters.CatenaRetriever(manuals, **options).ranking(QUESTION, entities=entities)
         return [name.text.lower() for name in ranking.unknown]
 
     assert unknown() == []
@@ -264,21 +226,8 @@ def test_names_are_found_by_detectors_a_model_and_the_caller(manuals: Library) -
     assert unknown(detectors=[ExpertDetector(terms=ExpertTerms(["Aurelia"]))]) == ["aurelia"]
     assert unknown(llm=Saying(reply='[["Aurelia", "Borealis"]]')) == ["aurelia"]
     recognizing = replace(manuals.services, recognizer=FakeRecognizer({"PRODUCT": ["Aurelia"]}))
-    retriever = CatenaRetriever(recognizing, detectors=[RecognizerDetector()])
+    retriever = adapters.CatenaRetriever(recognizing, detectors=[RecognizerDetector()])
     assert [name.text.lower() for name in retriever.ranking(QUESTION).unknown] == ["aurelia"]
-
-
-def test_a_detector_that_fails_costs_its_names_and_is_told(manuals: Library) -> None:
-    broken = replace(manuals.services, recognizer=Flaky(FakeRecognizer({}), [ServiceError("ner", "no model")] * 9))
-    retriever = CatenaRetriever(broken, detectors=[RecognizerDetector()])
-    with listening() as told:
-        assert found(retriever.retrieve(BOTH))[0] in {"HX200", "QT55"}
-    (event,) = [e for e in told.events if isinstance(e, RouteDegradedEvent)]
-    assert "recogniser" in event.what
-    with pytest.raises(ServiceError, match="no model"):
-        CatenaRetriever(broken, detectors=[RecognizerDetector()], on_route_error="raise").retrieve(BOTH)
-    with pytest.raises(MissingServiceError, match="Recognise"):
-        CatenaRetriever(manuals, detectors=[RecognizerDetector()]).retrieve(BOTH)
 
 
 def weights(model: str) -> Tuned:
@@ -292,11 +241,11 @@ def weights(model: str) -> Tuned:
 def test_tuned_weights_are_those_of_the_source(manuals: Library) -> None:
     model = manuals.services.embedder.identity  # type: ignore[union-attr]
     tuned = weights(model)
-    retriever = CatenaRetriever(manuals, fusion=tuned, by_name=False)
-    plain = CatenaRetriever(manuals, fusion=ScoreFusion(alpha=0.1, beta=0.4), by_name=False)
+    retriever = adapters.CatenaRetriever(manuals, fusion=tuned, by_name=False)
+    plain = adapters.CatenaRetriever(manuals, fusion=ScoreFusion(alpha=0.1, beta=0.4), by_name=False)
     assert retriever.ranking(BOTH) == plain.ranking(BOTH)
     with pytest.raises(ModelMismatchError, match="other-model"):
-        CatenaRetriever(manuals, fusion=weights("other-model"))
+        adapters.CatenaRetriever(manuals, fusion=weights("other-model"))
 
 
 class Fixed(BaseRetriever):
@@ -322,16 +271,16 @@ class Awaiting(Fixed):
         return self._retrieve(query_bundle)
 
 
-def over(route: Any, **options: Any) -> CatenaRetriever:
+def over(route: Any, **options: Any) -> adapters.CatenaRetriever:
     beside = FakeStore({"lexical": [to_chunk(TextNode(id_="b", text="b pump"))]})
     services = Services(store=RoutedStore({"mine": route}, beside=beside))
-    return CatenaRetriever(services, routes=["lexical", "mine"], fusion=RankFusion(), **options)
+    return adapters.CatenaRetriever(services, routes=["lexical", "mine"], fusion=RankFusion(), **options)
 
 
 async def test_nodes_of_both_sides_with_one_id_are_one() -> None:
     for retriever in (Fixed(("a", 0.9), ("b", 0.4)), Awaiting(("a", 0.9), ("b", 0.4))):
         with blockbuster_ctx():
-            found = await over(retriever_route(retriever)).aretrieve("pump")
+            found = await over(adapters.retriever_route(retriever)).aretrieve("pump")
         assert [(one.node_id, one.score) for one in found] == [
             ("b", pytest.approx(1 / 61 + 1 / 62)),
             ("a", pytest.approx(1 / 61)),
@@ -339,39 +288,17 @@ async def test_nodes_of_both_sides_with_one_id_are_one() -> None:
         ways = {way["route"]: (way["rank"], way["score"]) for way in provenance(found[0].node)["routes"]}
         assert ways["mine"] == (2, 0.4)
         assert (retriever.threads[0] is threading.main_thread()) == isinstance(retriever, Awaiting)
-        assert [one.node_id for one in over(retriever_route(retriever)).retrieve("pump")] == ["b", "a"]
+        assert [one.node_id for one in over(adapters.retriever_route(retriever)).retrieve("pump")] == ["b", "a"]
 
 
 def test_a_filter_is_refused_or_obeyed() -> None:
     with pytest.raises(FilterError, match="'mine' takes no filter"):
-        over(retriever_route(Fixed(("a", 1.0))), where={"page": 2}).retrieve("pump")
+        over(adapters.retriever_route(Fixed(("a", 1.0))), where={"page": 2}).retrieve("pump")
     pages = {1: Fixed(("a", 1.0)), 2: Fixed(("c", 1.0))}
-    obeying = retriever_route(pages[1], obey=lambda where: pages[where["page"]])
+    obeying = adapters.retriever_route(pages[1], obey=lambda where: pages[where["page"]])
     store = RoutedStore({"mine": obeying})
     assert store.search(Search(route="mine", query="q", k=5, where={"page": 2})).hits[0].chunk.id == "c"
     assert store.search(Search(route="mine", query="q", k=5)).hits[0].chunk.id == "a"
-
-
-def test_what_is_no_retriever_or_store_is_named() -> None:
-    with pytest.raises(ParameterError, match="retriever must be a LlamaIndex retriever"):
-        retriever_route(object())  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match=r"object\.text_field must be there"):
-        from_elasticsearch_store(object())
-
-
-def test_a_dead_retriever_is_asked_twice_and_then_named_in_what_was_found() -> None:
-    class Down(BaseRetriever):
-        asked: ClassVar[list[str]] = []
-
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            self.asked.append(query_bundle.query_str)
-            raise ConnectionError("refused")
-
-    asked = CatenaRetriever.over({"up": Fixed(("a", 1.0)), "down": Down()})
-    for _ in range(3):
-        found = asked.retrieve("q")
-    assert len(Down.asked) == 2
-    assert "not asked" in str(found[0].metadata["catena"])
 
 
 SOUND = TextNode(id_="sound", text="The cover takes six screws.")
@@ -382,12 +309,12 @@ BROKEN = TextNode(id_="broken", text="It is painted grey.")
 async def test_a_score_that_is_no_number_is_none(score: float) -> None:
     found = [(BROKEN, score), (SOUND, 0.5)]
     nodes = [NodeWithScore(node=node, score=told) for node, told in found]
-    fused = CatenaRetriever.over({"odd": Finding(found), "sound": Finding([(SOUND, 0.9)])})
+    fused = adapters.CatenaRetriever.over({"odd": Finding(found), "sound": Finding([(SOUND, 0.9)])})
     assert [each.node.node_id for each in fused.retrieve("cover")] == ["sound", "broken"]
     assert [each.node.node_id for each in await fused.aretrieve("cover")] == ["sound", "broken"]
-    rerank = CatenaRerank(FakeReranker(), calibration=Constant())
+    rerank = adapters.CatenaRerank(FakeReranker(), calibration=Constant())
     assert len(rerank.postprocess_nodes(nodes, query_str="cover")) == 2
-    assert CatenaSegmentPostprocessor().postprocess_nodes(nodes, query_str="cover")  # by their order
+    assert adapters.CatenaSegmentPostprocessor().postprocess_nodes(nodes, query_str="cover")  # by their order
     assert [each.score for each in nodes] == [pytest.approx(score, nan_ok=True), 0.5]
 
 
@@ -395,7 +322,18 @@ async def test_a_score_that_is_no_number_is_none(score: float) -> None:
 def test_a_key_of_somebody_else_with_our_name_is_no_provenance(written: Any) -> None:
     node = TextNode(id_="a", text="The cover takes six screws.", metadata={PROVENANCE: written})
     assert provenance(node) == {}
-    rerank = CatenaRerank(FakeReranker(), calibration=Constant())
+    rerank = adapters.CatenaRerank(FakeReranker(), calibration=Constant())
     (found,) = rerank.postprocess_nodes([NodeWithScore(node=node, score=0.5)], query_str="cover")
     assert provenance(found.node)["scale"] == "probability"
     assert node.metadata == {PROVENANCE: written}
+
+
+def test_options_that_contradict_each_other_are_refused(library: Library) -> None:
+    views = ViewSearch()
+    for options, named in (
+        ({"views": views, "routes": ["lexical"]}, "routes"),
+        ({"views": views, "depth": 9}, "depth"),
+        ({"budget_tokens": 10, "expand_to": "section"}, "budget_tokens"),
+    ):
+        with pytest.raises(ParameterError, match=f"^{named}"):
+            adapters.CatenaRetriever(library, **options)

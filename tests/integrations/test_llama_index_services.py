@@ -23,17 +23,15 @@ from llama_index.core.base.llms.types import (
     TextBlock,
 )
 from llama_index.core.ingestion.pipeline import get_transformation_hash
-from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import Document, ImageNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
 from llama_index_models import Saying
 
 import catena
 from catena import Library
 from catena.effects import LLM, Captioner, Complete, Describe, Embedder, Search, Services, Store, arun, ask, run
-from catena.enrichment import StaticEmbedder
 from catena.library import Preparation
 from catena.model import InvalidReplyError, LibraryError, ParameterError, Scale, ServiceError
 from catena.testing import FakeEmbedder
@@ -137,15 +135,6 @@ def test_vectors_of_the_wrong_form_are_refused(model: type[Letters], what: str) 
         embedder(dim=3).embed_query("a")
 
 
-def test_a_library_is_searched_with_a_llama_index_model(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# aaa\n\naaa aaa", encoding="utf-8")
-    (tmp_path / "b.md").write_text("# bbb\n\nbbb bbb", encoding="utf-8")
-    with Library.open(tmp_path / "library", embedder=embedder()) as library:
-        library.index([tmp_path / "a.md", tmp_path / "b.md"])
-        assert library.search("bb", routes=["dense"]).hits[0].chunk.document_id == "b.md"
-        assert library.stats().embedder == "llama-index:base_component/letters"
-
-
 class Parrot(CustomLLM):
     """Repeats the prompt, and remembers what it was asked and where."""
 
@@ -234,11 +223,6 @@ def test_why_a_reply_ended_and_what_it_took_is_read_where_models_say_it(raw, ext
     assert (reply.text, reply.finish_reason, reply.input_tokens, reply.output_tokens) == ("hi", *expected)
 
 
-class Broken(BaseRetriever):
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        raise ConnectionError("gone")
-
-
 class Two(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [NodeWithScore(node=TextNode(id_=i, text=f"{i}?"), score=s) for i, s in (("a", 1.0), ("b", 0.0))]
@@ -266,30 +250,6 @@ async def test_retrievers_are_routes_of_a_store() -> None:
         store.search(Search(route="two", query="q", k=5, among=("b", "x")))
     assert store.search(Search(route="own", query="q", k=1)).hits == ()
     assert (await store.asearch(Search(route="own", query="q", k=1))).hits == ()
-
-
-async def test_a_retrievers_error_becomes_ours() -> None:
-    store = retriever_store({"broken": Broken()})
-    request = Search(route="broken", query="q", k=1)
-    with pytest.raises(ServiceError, match="broken: ConnectionError: gone"):
-        store.search(request)
-    with pytest.raises(ServiceError, match="broken: ConnectionError: gone"):
-        await store.asearch(request)
-    with pytest.raises(ParameterError, match=r"route must be one of \['broken'\], got 'other'"):
-        store.search(Search(route="other", query="q", k=1))
-    with pytest.raises(ParameterError, match="at least one name"):
-        retriever_store({})
-
-
-async def test_the_shipped_embedding_is_a_llama_index_model() -> None:
-    model, shipped = CatenaEmbedding(), StaticEmbedder()
-    assert model.model_name == shipped.identity
-    np.testing.assert_array_equal(np.float32(model.get_query_embedding("a pump")), shipped.embed_query("a pump"))
-    rows = model.get_text_embedding_batch(["a pump", "b"])
-    np.testing.assert_array_equal(np.float32(rows), shipped.embed_documents(["a pump", "b"]))
-    assert await model.aget_text_embedding_batch(["a pump", "b"]) == rows
-    assert await model.aget_query_embedding("a pump") == model.get_text_embedding("a pump")
-    assert await model.aget_text_embedding("b") == rows[1]
 
 
 def test_an_embedding_model_is_told_apart_and_revived() -> None:
@@ -363,15 +323,6 @@ async def test_a_figure_is_found_with_its_file_and_all_that_is_known_of_it(libra
     assert [n.to_dict() for n in await retriever.aretrieve(QUESTION)] == [found.to_dict()]
     (by_caption,) = CatenaFigureRetriever(library, similarity_top_k=1).retrieve("tortoise")
     assert by_caption.metadata["caption"] == SEEN
-
-
-def test_a_query_engine_can_refer_to_a_figure(library: Library) -> None:
-    engine = RetrieverQueryEngine.from_args(CatenaFigureRetriever(library, similarity_top_k=1), llm=MockLLM())
-    answer = engine.query(QUESTION)
-    (source,) = answer.source_nodes
-    for said in (TITLE, SEEN, source.metadata["figure"], "page 4"):
-        assert said in str(answer)
-    assert "routes" not in source.node.get_content(MetadataMode.LLM)
 
 
 def test_where_no_file_can_be_written_the_picture_itself_is_in_the_node(

@@ -161,26 +161,6 @@ def test_it_survives_being_written_down_and_pickled() -> None:
         CatenaViewExtractor.from_dict(CatenaViewExtractor([Headings()]).to_dict())
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"views": [Keywords()]}, "llm"),
-        ({"views": []}, "views"),
-        ({"views": "raw"}, "views"),
-        ({"views": ["whole"]}, "views"),
-        ({"views": [Keywords]}, "views"),
-        ({"passage_tokens": 0}, "passage_tokens"),
-        ({"parents": "outside"}, "parents"),
-    ],
-)
-def test_options_out_of_range_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        CatenaViewExtractor(**options)
-    twice = [TextNode(id_="a", text="One."), TextNode(id_="a", text="Two.")]
-    with pytest.raises(ParameterError, match="all different"):
-        CatenaViewExtractor(["raw"])(twice)
-
-
 @pytest.mark.parametrize("store", [SimpleVectorStore, Texts])
 def test_llamaindexs_indices_follow_views_that_carry_their_parents(store: type[SimpleVectorStore]) -> None:
     parents = sections_of()
@@ -312,23 +292,6 @@ def test_parents_come_out_of_a_docstore_and_a_missing_one_is_told() -> None:
     ranking = retriever(parents=docstore, rule=ExactUnion()).ranking(QUESTION)
     assert {hit.chunk.id for hit in ranking.hits} == {node.node_id for node in parents[1:]}
     assert any(parents[0].node_id in part.why for part in ranking.degraded)
-    with pytest.raises(ParameterError, match="parents"):
-        CatenaMultiViewRetriever({"raw": Fixed([IndexNode(text="x", index_id="y")])}).retrieve("x")
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"source": {}}, "source"),
-        ({"source": {"raw": Broken()}, "views": ["summary"]}, "views"),
-        ({"source": {"raw": Broken()}, "filters": MetadataFilters(filters=[])}, "filters"),
-        ({"source": {"raw": Broken()}, "filtering": "guess"}, "filtering"),
-        ({"source": {"raw": Broken()}, "parents": ["a"]}, "parents"),
-    ],
-)
-def test_sources_that_make_no_sense_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        CatenaMultiViewRetriever(**options)
 
 
 class Distances(SimpleVectorStore):
@@ -377,11 +340,3 @@ def test_scores_count_where_all_are_numbers(score: float | None) -> None:
     nodes = sections_of()
     found = CatenaMultiViewRetriever({"raw": Given(nodes, [0.2, 0.3, score])}, rule=ViewScoreFusion()).retrieve("?")
     assert [each.node.node_id for each in found] == [node.node_id for node in nodes]
-
-
-@pytest.mark.parametrize(
-    "options", [{"metadata_keys": "source"}, {"passage_tokens": None}, {"passage_tokens": True}], ids=str
-)
-def test_options_of_another_kind_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(options))):
-        CatenaViewExtractor(**options)
