@@ -8,7 +8,7 @@ import pickle
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields, is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
@@ -32,15 +32,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def checked_arguments(init: Callable[P, None]) -> Callable[P, None]:
-    """Have a constructor refuse arguments that it has no place for; the error names the nearest it has.
-
-    Fields of a pydantic model are known, those of subclasses too: pydantic itself passes over what it does not know,
-    and a mistyped `max_tokns` would be the default without a word.
-    """
-    return checked_with()(init)
-
-
 def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """As `checked_arguments`, for a constructor that passes arguments of these names on."""
 
@@ -52,10 +43,12 @@ def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Ca
         @wraps(init)
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
             made = type(args[0])
-            fields = getattr(made, "model_fields", {}) if has_fields else {}
             if "library" in kwargs and "source" in own - {"library", *kwargs}:  # as LangChain's retrievers call it
                 kwargs["source"] = kwargs.pop("library")
-            refuse_unknown(made.__name__, kwargs, {*own, *more, *fields})
+            known = {*own, *more, *(getattr(made, "model_fields", {}) if has_fields else ())}
+            if unknown := [name for name in kwargs if name not in known]:
+                allowed = f"one of {', '.join(map(repr, sorted(known)))}"
+                raise ParameterError(f"argument of {made.__name__}", unknown[0], allowed)
             held = vars(args[0])
             is_first = issubclass(made, Remade) and "_made_of" not in held  # not of a class above it
             if is_first:
@@ -69,11 +62,13 @@ def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Ca
     return decorated
 
 
-def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise `ParameterError` for a name that is not known, with those that are."""
-    for name in given:
-        if name not in known:
-            raise ParameterError(f"argument of {owner}", name, f"one of {', '.join(map(repr, sorted(known)))}")
+def checked_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Have a constructor refuse arguments that it has no place for; the error names the nearest it has.
+
+    Fields of a pydantic model are known, those of subclasses too: pydantic itself passes over what it does not know,
+    and a mistyped `max_tokns` would be the default without a word.
+    """
+    return checked_with()(init)
 
 
 class Remade:
@@ -86,16 +81,11 @@ class Remade:
         held = vars(self)
         (args, kwargs), made = held["_made_of"], held["_as_made"]
         public = {name: value for name, value in held.items() if not name.startswith("_")}
-        fresh = {name: value for name, value in public.items() if _is_plain(value) or value is not made.get(name)}
-        return _remade, (type(self), args, kwargs), fresh
-
-
-def _remade(made: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return made(*args, **kwargs)
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | bool | dict | list | tuple)
+        plain = (str, int, float, bool, dict, list, tuple, type(None))
+        fresh = {
+            name: value for name, value in public.items() if isinstance(value, plain) or value is not made.get(name)
+        }
+        return partial(type(self), *args, **kwargs), (), fresh
 
 
 class NamedEvent(BaseEvent):

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from threading import Lock
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -177,14 +177,19 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
         return await self._afound(query)
 
     def _question(self, asked: QueryBundle) -> tuple[Step[Ranking], Services]:
-        source = _ParentSource(
-            find=self._in_retriever(asked) if self._index is None else self._in_index,
-            route=lambda kind: type(self._index or self._retrievers[kind]).__name__,
-            parents=self.parents,
-            k=self.similarity_top_k,
-            by_place=self._index is None,
+        find = self._in_retriever(asked) if self._index is None else self._in_index
+        services = Services(handlers=calling("llama-index"), retry=Retry(attempts=1))  # who asks tries again
+
+        def ranked(request: Search) -> Step[Ranking]:
+            route = type(self._index or self._retrievers[str(request.view)]).__name__
+            return rank_parents(request, find, self._parents_of, route=route, k=self.similarity_top_k)
+
+        handler = Handler(
+            identity="llama-index:views",
+            call=lambda request: run(ranked(request), services),
+            acall=lambda request: arun(ranked(request), services),
         )
-        return self._step(asked), replace(self._outside, handlers={Search: source.handler})
+        return self._step(asked), replace(self._outside, handlers={Search: handler})
 
     def _nodes(self, asked: QueryBundle, found: Ranking) -> list[NodeWithScore]:
         return view_results(found)
@@ -245,6 +250,27 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
         )
         return _views(views, all=is_all, degraded=degraded)
 
+    def _parents_of(self, found: Sequence[BaseNode]) -> Step[tuple[list[Chunk | None], tuple[Degraded, ...]]]:
+        carried = {node.node_id: node.obj for node in found if isinstance(node, IndexNode)}
+        carried = {name: parent for name, parent in carried.items() if isinstance(parent, BaseNode)}
+        ids = [None if node.node_id in carried else parent_of(node) for node in found]
+        wanted = list(dict.fromkeys(name for name in ids if name is not None))
+        held = yield from fetched(self.parents, wanted)
+        parents = [
+            self._chunk(carried.get(node.node_id, node) if name is None else held.get(name))
+            for name, node in zip(ids, found, strict=True)
+        ]
+        lacking = [name for name in wanted if name not in held]
+        shown = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
+        told = (Degraded("parents", f"{len(lacking)} are missing that views lead to ({shown})"),)
+        return parents, told if lacking else ()
+
+    def _chunk(self, parent: BaseNode | None) -> Chunk | None:
+        if parent is None:
+            return None
+        chunk = linked_chunk(parent).chunk
+        return replace(chunk, id=(_place(parent) if self._index is None else None) or chunk.id)
+
 
 def _by_vector(vector: Sequence[float]) -> Route:
     """Return the dense route with this vector in place of the query's."""
@@ -266,60 +292,6 @@ def view_results(ranking: Ranking) -> list[NodeWithScore]:
         scored.node.metadata[PROVENANCE] = json.dumps(told, ensure_ascii=False)
         found.append(scored)
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ParentSource:
-    """The parents of views as answers to the core's `Search`.
-
-    Attributes:
-        find: finds views.
-        route: from a kind to the name of what finds its views.
-        parents: where parents are; None where views carry them, or where what is found are the parents.
-        k: how many parents each view should lead to.
-        by_place: parents come from several stores, which may know one under several ids.
-    """
-
-    find: Find
-    route: Callable[[str], str]
-    parents: Parents | None
-    k: float
-    by_place: bool = False
-
-    @property
-    def handler(self) -> Handler:
-        """The handler of `Search`."""
-        services = Services(handlers=calling("llama-index"), retry=Retry(attempts=1))  # who asks tries again
-        return Handler(
-            identity="llama-index:views",
-            call=lambda request: run(self._ranked(request), services),
-            acall=lambda request: arun(self._ranked(request), services),
-        )
-
-    def _ranked(self, request: Search) -> Step[Ranking]:
-        route = self.route(str(request.view))
-        return rank_parents(request, self.find, self._parents_of, route=route, k=self.k)
-
-    def _parents_of(self, found: Sequence[BaseNode]) -> Step[tuple[list[Chunk | None], tuple[Degraded, ...]]]:
-        carried = {node.node_id: node.obj for node in found if isinstance(node, IndexNode)}
-        carried = {name: parent for name, parent in carried.items() if isinstance(parent, BaseNode)}
-        ids = [None if node.node_id in carried else parent_of(node) for node in found]
-        wanted = list(dict.fromkeys(name for name in ids if name is not None))
-        held = yield from fetched(self.parents, wanted)
-        parents = [
-            self._chunk(carried.get(node.node_id, node) if name is None else held.get(name))
-            for name, node in zip(ids, found, strict=True)
-        ]
-        lacking = [name for name in wanted if name not in held]
-        shown = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
-        told = (Degraded("parents", f"{len(lacking)} are missing that views lead to ({shown})"),)
-        return parents, told if lacking else ()
-
-    def _chunk(self, parent: BaseNode | None) -> Chunk | None:
-        if parent is None:
-            return None
-        chunk = linked_chunk(parent).chunk
-        return replace(chunk, id=(_place(parent) if self.by_place else None) or chunk.id)
 
 
 def _views(found: Sequence[NodeWithScore], *, all: bool, degraded: tuple[Degraded, ...] = ()) -> FoundViews[BaseNode]:
