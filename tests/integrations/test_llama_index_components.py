@@ -34,6 +34,7 @@ from llama_index_stores import chain
 from numpy.typing import NDArray
 
 import llama_index_catena as adapters
+from catena.effects import Services
 from catena.enrichment import CodeDetector, ContextOptions, LLMDetector
 from catena.library import FixedLength
 from catena.model import ParameterError
@@ -120,6 +121,8 @@ def test_a_mistyped_argument_is_refused_by_name_and_the_nearest_is_named(name: s
 def test_search_options_are_checked_and_subclasses_may_have_more() -> None:
     with pytest.raises(ParameterError, match="'wher'"):
         adapters.CatenaSegmentRetriever(Finding([]), wher={"title": "A"})  # type: ignore[call-arg]
+
+    assert adapters.CatenaRetriever(library=Services(), similarity_top_k=3).similarity_top_k == 3  # type: ignore[call-arg]
 
     class Mine(adapters.CatenaNodeParser):
         language: str = "en"
@@ -236,58 +239,22 @@ def test_what_does_not_pickle_is_an_error_and_not_left_out() -> None:
 
 # Cache keys.
 
+MODELS: dict[str, Any] = {"llm": MockLLM(), "embed_model": adapters.CatenaEmbedding(FakeEmbedder())}
+PARSER = {"include_metadata": False, "include_prev_next_rel": False, "id_func": lambda *_: "i", "max_tokens": 7}
+PARSER |= {"min_tokens": 1, "media_type": "text/plain", "embed_tables": "definition", "chunks": FixedLength()}
+VIEWS = {"views": ("raw",), "parents": "inside", "passage_tokens": 9, "metadata_keys": ("title",), "version": "other"}
+CONTEXT = {"options": ContextOptions(by="offline", section_titles=False), "show": "header"}
+DETECTORS = {"detectors": (CodeDetector(weight=3),), "recognizer": FakeReranker(), "on_error": "raise"}
 OTHERS: dict[type, dict[str, Any]] = {
-    adapters.CatenaNodeParser: {
-        "include_metadata": False,
-        "include_prev_next_rel": False,
-        "id_func": lambda *_: "i",
-        "max_tokens": 7,
-        "min_tokens": 1,
-        "media_type": "text/plain",
-        "embed_tables": "definition",
-        "chunks": FixedLength(),
-        "segmentation": EmbeddingOptions(),
-        "llm": MockLLM(),
-        "embed_model": adapters.CatenaEmbedding(FakeEmbedder()),
-    },
-    adapters.CatenaEntityExtractor: {
-        "detectors": (CodeDetector(weight=3),),
-        "llm": MockLLM(),
-        "recognizer": FakeReranker(),
-        "on_error": "raise",
-    },
-    adapters.CatenaContextExtractor: {
-        "options": ContextOptions(by="offline", section_titles=False),
-        "llm": MockLLM(),
-        "embed_model": adapters.CatenaEmbedding(FakeEmbedder()),
-        "show": "header",
-    },
-    adapters.CatenaViewExtractor: {
-        "views": ("raw",),
-        "llm": MockLLM(),
-        "embed_model": adapters.CatenaEmbedding(FakeEmbedder()),
-        "parents": "inside",
-        "passage_tokens": 9,
-        "metadata_keys": ("title",),
-        "version": "other",
-    },
-    adapters.CatenaTreeExtractor: {
-        "llm": MockLLM(),
-        "embed_model": adapters.CatenaEmbedding(FakeEmbedder()),
-        "options": RaptorOptions(layers=1),
-    },
+    adapters.CatenaNodeParser: {**PARSER, "segmentation": EmbeddingOptions(), **MODELS},
+    adapters.CatenaEntityExtractor: {**DETECTORS, "llm": MockLLM()},
+    adapters.CatenaContextExtractor: {**CONTEXT, **MODELS},
+    adapters.CatenaViewExtractor: {**VIEWS, **MODELS},
+    adapters.CatenaTreeExtractor: {"options": RaptorOptions(layers=1), **MODELS},
     adapters.CatenaCaptionExtractor: {"llm": MockLLM(max_tokens=3)},
 }
-INHERITED = {  # of LlamaIndex's extractors
-    "is_text_node_only": None,
-    "metadata_mode": None,
-    "node_text_template": "x",
-    "disable_template_rewrite": None,
-    "in_place": None,
-    "max_retries": None,
-    "retry_backoff": None,
-    "raise_on_error": None,
-}
+INHERITED = {"is_text_node_only", "metadata_mode", "node_text_template", "disable_template_rewrite", "in_place"}
+INHERITED |= {"max_retries", "retry_backoff", "raise_on_error"}  # of LlamaIndex's extractors
 HOW_IT_IS_RUN = {"num_workers": 3, "show_progress": True, "journal": "j.db", "callback_manager": None}
 MADE: dict[type, Any] = {
     kind: kind(MockLLM()) if kind is adapters.CatenaCaptionExtractor else kind() for kind in OTHERS

@@ -33,14 +33,7 @@ from catena.structure import (
 )
 from catena.testing import strategies
 from catena.text import count_tokens
-from catena_bench.baselines import AtomicOptions
-from llama_index_catena import (
-    CatenaAtomicTransform,
-    CatenaEmbedding,
-    CatenaNodeParser,
-    SegmentationDegradedEvent,
-    TableNode,
-)
+from llama_index_catena import CatenaAtomicTransform, CatenaNodeParser, SegmentationDegradedEvent, TableNode
 from llama_index_catena.convert import to_chunk
 from llama_index_catena.documents import join_pages, to_core_document
 
@@ -255,17 +248,6 @@ async def test_a_model_divides_by_meaning_and_its_titles_reach_the_nodes() -> No
         assert await parser().aget_nodes_from_documents([talk()]) == nodes
 
 
-async def test_without_a_model_the_embedding_divides() -> None:
-    nodes = CatenaNodeParser(segmentation=OFFLINE).get_nodes_from_documents([talk()])
-    assert len({node.metadata["section"] for node in nodes}) > 1
-    assert not any("rained" in node.text and "pump" in node.text for node in nodes)
-    one = CatenaNodeParser().get_nodes_from_documents([talk()])
-    assert len({node.metadata["section"] for node in one}) == 1
-    again = CatenaNodeParser(segmentation=OFFLINE, embed_model=CatenaEmbedding())
-    with blockbuster_ctx(["catena", "llama_index_catena"]):
-        assert await again.aget_nodes_from_documents([talk()]) == nodes
-
-
 @pytest.mark.parametrize("fields", [{}, {"segmentation": OFFLINE}])
 def test_positions_count_the_nodes_of_a_document_and_links_follow_them(fields: dict[str, object]) -> None:
     text = f"# A\n\n## B\n\n{TEXT}\n## C\n\n{TEXT}"  # a heading without text of its own is no node
@@ -373,13 +355,3 @@ def test_units_of_a_node_lie_in_its_document() -> None:
     (part,) = [node for node in CatenaAtomicTransform(Replying(by=divided))([MANUAL]) if "pump" in node.text]
     (same,) = CatenaAtomicTransform(Saying(reply="fail"))([part])  # of one sentence nobody is asked
     assert (same.text, same.start_char_idx, same.ref_doc_id) == (part.text, part.start_char_idx, "hx210")
-
-
-@pytest.mark.slow
-async def test_what_a_model_fails_at_is_cut_at_sentences_and_told() -> None:
-    with listening() as told:
-        made = await CatenaAtomicTransform(Saying(reply="fail")).acall([MANUAL])
-    assert all(SHEET[node.start_char_idx : node.end_char_idx] == node.text for node in made)
-    assert "AtomicDegradedEvent" in [event.class_name() for event in told.events]
-    with pytest.raises(ServiceError):
-        CatenaAtomicTransform(Saying(reply="fail"), options=AtomicOptions(on_error="raise"))([MANUAL])

@@ -358,6 +358,8 @@ def test_the_best_is_returned_though_it_is_worth_little_and_that_is_told(caplog:
 async def test_what_the_retriever_told_is_not_told_again_but_stays_known(caplog: pytest.LogCaptureFixture) -> None:
     routes = {"good": Finding([(chain("d", TEXTS)[1], 0.9)]), "gone": Gone()}
     found = adapters.CatenaRetriever.over(routes).retrieve(QUERY)
+    unknown = [{"text": "HX900", "near": ["HX200"]}]
+    found[0].metadata["catena"] = json.dumps({**provenance(found[0].node), "unknown": unknown})
     for post in (
         adapters.CatenaSegmentPostprocessor(calibration=Constant()),
         adapters.CatenaRerank(FakeReranker(), calibration=COHERE),
@@ -369,6 +371,7 @@ async def test_what_the_retriever_told_is_not_told_again_but_stays_known(caplog:
         assert [event.what for event in told.events if isinstance(event, adapters.RouteDegradedEvent)] == []
         assert "gone" not in caplog.text
         assert [part["what"] for part in provenance(made[0].node)["degraded"]] == ["route gone"]
+        assert provenance(made[0].node)["unknown"] == unknown
 
 
 async def test_a_store_that_fails_is_a_typed_error() -> None:

@@ -499,15 +499,6 @@ def test_the_evaluator_gives_the_index_also_where_nothing_was_retrieved(question
     assert found.metric_dict["recall_at_k"].metadata == {"k": 3}
 
 
-def test_gamma_and_the_policy_for_unretrieved_nodes_act():
-    sharp = LogRankIndex(n=N, gamma=10).compute(expected_ids=["a"], retrieved_ids=["b", "a"])
-    assert sharp.score == pytest.approx(0.740, abs=5e-4)
-    assert sharp.metadata["gamma"] == 10
-    tail = LogRankIndex(n=N, unretrieved="expected").compute(expected_ids=["z"], retrieved_ids=["a"])
-    assert 0 < tail.score < 0.2
-    assert (tail.metadata["n_unretrieved"], tail.metadata["unretrieved"]) == (1, "expected")
-
-
 @pytest.fixture
 def registry():
     kept = dict(METRIC_REGISTRY)

@@ -19,19 +19,17 @@ from llama_index.core.schema import (
     QueryBundle,
     RelatedNodeInfo,
     TextNode,
-    TransformComponent,
 )
 
-from catena import ParameterError, Ranking, Services, arun, model, prompts, run
+from catena import ParameterError, Ranking, Services, arun, prompts, run
 from catena.effects import Step, all_together
 from catena.model import TITLE, needs
 from catena.structure import outline
 from llama_index_catena.components import (
     CoreRetriever,
     DegradedEvent,
-    JournalledComponent,
+    TransformOfStep,
     checked_arguments,
-    dispatcher,
     revived_options,
     tell_degraded,
     written_options,
@@ -68,7 +66,7 @@ class AtomicDegradedEvent(DegradedEvent):
     """Part of a document was cut at sentences, because no answer of the model was of use."""
 
 
-class CatenaAtomicTransform(JournalledComponent, TransformComponent):
+class CatenaAtomicTransform(TransformOfStep):
     """Cuts documents into atomic units by a model, whose answers only say where to cut: no word is its own.
 
         IngestionPipeline(transformations=[CatenaAtomicTransform(llm)]).run(documents=documents)
@@ -90,7 +88,6 @@ class CatenaAtomicTransform(JournalledComponent, TransformComponent):
     llm: SerializeAsAny[LLM] = Field(description="Who divides the text.")
     options: Any = Field(description="Windows, attempts, and what is done where the model fails.")
     inside_sections: bool = Field(default=True, description="Whether units end where sections do.")
-    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=ATOMIC_SCHEMA, description="Version of the nodes made; part of cache keys.")
 
@@ -108,36 +105,24 @@ class CatenaAtomicTransform(JournalledComponent, TransformComponent):
     def _written(self, options: Any) -> Any:
         return written_options(options, _KINDS)
 
-    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """Return the units of documents, or of nodes, as nodes in reading order."""
-        documents = [to_core_document(node) for node in nodes]
-        return _units(nodes, documents, self._run(self._step(documents)))
-
-    @dispatcher.span
-    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """As calling it, without blocking the event loop."""
-        documents = [to_core_document(node) for node in nodes]
-        made = await self._arun(self._step(documents), computes=True)
-        return await asyncio.to_thread(_units, nodes, documents, made)
-
     def _services(self) -> Services:
         return model_services(self.llm, None, max_concurrency=self.num_workers)
 
-    def _step(self, documents: Sequence[model.Document]) -> Step[list[AtomicChunks]]:
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[AtomicChunks]]:
+        documents = [to_core_document(node) for node in nodes]
         sections = [outline(each) if self.inside_sections else None for each in documents]
         return all_together(
             [cut_atomic(each, self.options, sections=of) for each, of in zip(documents, sections, strict=True)]
         )
 
-
-def _units(
-    nodes: Sequence[BaseNode], documents: Sequence[model.Document], made: Sequence[AtomicChunks]
-) -> list[BaseNode]:
-    units: list[TextNode] = []
-    for node, document, done in zip(nodes, documents, made, strict=True):
-        tell_degraded(done.degraded, AtomicDegradedEvent)
-        units += [slice_node(chunk, document, node) for chunk in done.chunks]
-    return linked(units)
+    def _made(self, nodes: Sequence[BaseNode], found: Sequence[AtomicChunks]) -> list[BaseNode]:
+        """Return the units of documents, or of nodes, as nodes in reading order."""
+        units: list[TextNode] = []
+        for node, done in zip(nodes, found, strict=True):
+            tell_degraded(done.degraded, AtomicDegradedEvent)
+            document = to_core_document(node)
+            units += [slice_node(chunk, document, node) for chunk in done.chunks]
+        return linked(units)
 
 
 TREE_LEVEL = "tree_level"
@@ -189,7 +174,7 @@ async def abuild_tree(
     return _told(await arun(step, services, computes=True))
 
 
-class CatenaTreeExtractor(JournalledComponent, TransformComponent):
+class CatenaTreeExtractor(TransformOfStep):
     """Adds to nodes the summaries of RAPTOR's tree over them, so that any index finds details and overviews alike.
 
         IngestionPipeline(transformations=[CatenaNodeParser(), CatenaTreeExtractor(llm=llm)]).run(documents=documents)
@@ -211,7 +196,6 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
     llm: SerializeAsAny[LLM] | None = Field(default=None, description="Who writes summaries.")
     embed_model: SerializeAsAny[BaseEmbedding] | None = Field(default=None, description="By which nodes are alike.")
     options: Any = Field(default=None, description="Clusters, summaries and layers.")
-    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
     schema_version: int = Field(default=TREE_SCHEMA, description="Version of the nodes made; part of cache keys.")
 
@@ -233,15 +217,6 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
     def _written(self, options: Any) -> Any:
         return written_options(options, _KINDS)
 
-    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """Return the nodes, and behind them the summaries of each document, layer after layer."""
-        return _with_summaries(nodes, self._run(self._step(nodes)))
-
-    @dispatcher.span
-    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """As calling it, without blocking the event loop."""
-        return _with_summaries(nodes, await self._arun(self._step(nodes), computes=True))
-
     def _services(self) -> Services:
         return model_services(self.llm, self.embed_model, max_concurrency=self.num_workers)
 
@@ -251,6 +226,11 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
             if TREE_LEVEL not in node.metadata:
                 documents.setdefault(document_of(node), []).append(node)
         return all_together([_tree(name, of, self.options) for name, of in documents.items()])
+
+    def _made(self, nodes: Sequence[BaseNode], found: Sequence[RaptorTree]) -> list[BaseNode]:
+        """Return the nodes, and behind them the summaries of each document, layer after layer."""
+        by_id = {node.node_id: node for node in nodes}
+        return [*nodes, *(made for tree in found for made in _summaries(_told(tree), by_id))]
 
 
 class CatenaTreeRetriever(CoreRetriever[Ranking]):
@@ -337,11 +317,6 @@ def _tree(document_id: str, nodes: Sequence[BaseNode], options: RaptorOptions) -
 def _told(tree: RaptorTree) -> RaptorTree:
     tell_degraded(tree.degraded, TreeDegradedEvent)
     return tree
-
-
-def _with_summaries(nodes: Sequence[BaseNode], trees: Sequence[RaptorTree]) -> list[BaseNode]:
-    by_id = {node.node_id: node for node in nodes}
-    return [*nodes, *(made for tree in trees for made in _summaries(_told(tree), by_id))]
 
 
 def _summaries(tree: RaptorTree, by_id: dict[str, BaseNode]) -> list[TextNode]:

@@ -19,7 +19,7 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import BaseComponent, BaseNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import BaseComponent, BaseNode, NodeWithScore, QueryBundle, QueryType, TransformComponent
 
 from catena import CatenaError, Degraded, Journal, ParameterError, Services, arun, run
 from catena.effects import Step, service_error
@@ -168,6 +168,37 @@ class JournalledComponent(Component):
         outside = await asyncio.to_thread(self._services)  # may load the shipped embedding
         async with ajournalled(outside, self.journal) as services:
             return await arun(step, services, computes=computes)
+
+
+class TransformOfStep(JournalledComponent, TransformComponent):
+    """A transformation that a step of the core makes, called and awaited."""
+
+    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
+
+    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+        """Return what is made of nodes."""
+        return self._made(nodes, self._run(self._step(nodes)))
+
+    @dispatcher.span
+    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+        """As calling it, without blocking the event loop."""
+        if not self._asks:
+            return await asyncio.to_thread(self, nodes)
+        step = await asyncio.to_thread(self._step, nodes)
+        return await asyncio.to_thread(self._made, nodes, await self._arun(step, computes=True))
+
+    @property
+    def _asks(self) -> bool:
+        """Return False where no model is asked, and all is computing."""
+        return True
+
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[Any]:
+        """Return the step over all nodes."""
+        raise NotImplementedError
+
+    def _made(self, nodes: Sequence[BaseNode], found: Any) -> list[BaseNode]:
+        """Return nodes of what the step found, and tell what failed."""
+        raise NotImplementedError
 
 
 class ExtractorComponent(JournalledComponent, BaseExtractor):

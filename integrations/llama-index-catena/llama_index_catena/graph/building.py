@@ -40,7 +40,7 @@ Model: TypeAlias = BaseEmbedding | Embedder | None
 
 
 class GraphWork(TypedDict, total=False):
-    """How a graph is made.
+    """Says how a graph is made.
 
     Attributes:
         reading: where titles and keywords are in the metadata, and which text is embedded.
