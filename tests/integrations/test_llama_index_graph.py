@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 from copy import deepcopy
@@ -343,6 +344,14 @@ async def test_a_postprocessor_widens_what_any_retriever_found() -> None:
     start, end = [event for event in told.events if isinstance(event, ReRankStartEvent | ReRankEndEvent)]
     assert (start.query, start.top_n, ids(start.nodes)) == (QUESTION, 10, ["a", "d"])
     assert (start.model_name, ids(end.nodes)) == ("catena-graph/similarity-0", ids(widened))
+
+
+def test_what_the_first_ranking_lost_stays_known() -> None:
+    told = {"degraded": [{"what": "route x", "why": "gone"}], "unknown": [{"text": "HX9", "near": ["HX8"]}]}
+    found = given_nodes()
+    found[0].metadata["catena"] = json.dumps(told)
+    widened = provenance(stage().postprocess_nodes(found, query_str=QUESTION)[0].node)
+    assert {name: widened[name] for name in told} == told
 
 
 async def test_notices_stay_last_and_are_not_walked_from() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from llama_index.core.schema import BaseNode, Document, IndexNode, MetadataMode,
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryResult
+from llama_index_graphs import Finding
 from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import chain, splitter
@@ -249,15 +251,8 @@ def test_without_a_filter_that_works_more_hits_are_grouped_and_that_is_told(stor
     assert (quiet.hits, quiet.degraded) == (ranking.hits, ())
 
 
-class Fixed(BaseRetriever):
-    """Finds what it was given; sync only."""
-
-    def __init__(self, nodes: list[BaseNode], scores: list[float | None] | None = None) -> None:
-        super().__init__()
-        self.nodes, self.scores = nodes, scores or [None] * len(nodes)
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=node, score=score) for node, score in zip(self.nodes, self.scores, strict=True)]
+def finding(nodes: Sequence[BaseNode], scores: Sequence[float | None]) -> Finding:
+    return Finding(list(zip(nodes, scores, strict=True)))
 
 
 class Broken(BaseRetriever):
@@ -268,7 +263,7 @@ class Broken(BaseRetriever):
 async def test_any_retrievers_are_views_also_of_nodes_of_any_parser(caplog: pytest.LogCaptureFixture) -> None:
     a, b, c = chain("d", ["The seal. ", "The cover. ", "The housing. "])
     summaries: list[BaseNode] = [IndexNode(text=text, index_id=b.node_id) for text in ("All about covers", "More")]
-    sources = {"raw": Fixed([a, b], [0.9, 0.0]), "summary": Fixed(summaries, [0.7, 0.2]), "questions": Broken()}
+    sources = {"raw": finding([a, b], [0.9, 0.0]), "summary": finding(summaries, [0.7, 0.2]), "questions": Broken()}
     multi = CatenaMultiViewRetriever(sources, parents={b.node_id: b}, rule=ExactUnion())
     with listening() as told, caplog.at_level(logging.WARNING):
         found = multi.retrieve("covers")
@@ -314,20 +309,11 @@ def test_distances_rank_as_likeness_does() -> None:
     assert orders[0] == orders[1]
 
 
-class Given(BaseRetriever):
-    def __init__(self, nodes: list[BaseNode], scores: list[float | None]) -> None:
-        super().__init__()
-        self._found = list(zip(nodes, scores, strict=True))
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=node, score=score) for node, score in self._found]
-
-
 def test_retrievers_of_the_nodes_given_find_the_same_sections_as_the_index_that_renamed_them() -> None:
     nodes = sections_of()
     views = CatenaViewIndex(index_of(), CatenaViewExtractor(["raw"]))
     views.add(nodes)
-    retrievers = {"headed": Given(nodes, [3.0, 2.0, 1.0]), "raw": views.index.as_retriever(similarity_top_k=3)}
+    retrievers = {"headed": finding(nodes, [3.0, 2.0, 1.0]), "raw": views.index.as_retriever(similarity_top_k=3)}
     both = CatenaMultiViewRetriever(retrievers, parents=views.index.docstore, rule=ExactUnion(), similarity_top_k=6)
     found = both.retrieve("seal")
     assert len({each.node.get_content() for each in found}) == len(found) == 3
@@ -338,5 +324,5 @@ def test_retrievers_of_the_nodes_given_find_the_same_sections_as_the_index_that_
 @pytest.mark.parametrize("score", [None, float("nan")])
 def test_scores_count_where_all_are_numbers(score: float | None) -> None:
     nodes = sections_of()
-    found = CatenaMultiViewRetriever({"raw": Given(nodes, [0.2, 0.3, score])}, rule=ViewScoreFusion()).retrieve("?")
+    found = CatenaMultiViewRetriever({"raw": finding(nodes, [0.2, 0.3, score])}, rule=ViewScoreFusion()).retrieve("?")
     assert [each.node.node_id for each in found] == [node.node_id for node in nodes]

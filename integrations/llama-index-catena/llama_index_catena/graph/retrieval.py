@@ -227,14 +227,12 @@ class Widener:
         how: walk and scorer.
         where: what the graph brings obeys it.
         own: where the user's own nodes are; None makes nodes of the graph's chunks.
-        library: whose graph it is, if it is one's.
     """
 
     services: Services
     how: GraphSearch
     where: Where | None
     own: Nodes | None
-    library: BaseLibrary | None
 
     @classmethod
     def of(
@@ -268,8 +266,7 @@ class Widener:
         if model is None and how.keywords_by == "llm" and how.walk.needs_keywords:
             raise ParameterError("llm", None, "given: it finds the question's keywords")
         services = replace(own, embedder=embedder, llm=model, handlers={**own.handlers, **calling("llama-index")})
-        library = graph if isinstance(graph, BaseLibrary) else None
-        return cls(services=services, how=how, where=where_of(where), own=nodes, library=library)
+        return cls(services=services, how=how, where=where_of(where), own=nodes)
 
     def services_for(self, asked: QueryBundle) -> Services:
         """Return the services with an embedder that embeds this question once."""
@@ -278,7 +275,9 @@ class Widener:
     def widened(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[WidenedNodes]:
         """Widen what a retriever found, best first; nodes given stay as they are."""
         yield from check_graph_step()
-        return (yield from self.with_own((yield from self._walked(asked, found, k, route))))
+        first = first_ranking(found, route)
+        walked = yield from widen(asked.query_str, first, self.how, k=k, where=self.where)
+        return (yield from self.with_own(walked))
 
     def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[WidenedNodes]:
         """Walk from where the question's keywords stand in the graph, in the place of a retriever that failed."""
@@ -301,10 +300,6 @@ class Widener:
                 raise
             told = (*result.ranking.degraded, Degraded("nodes", str(error)))
             return WidenedNodes(result=replace(result, ranking=replace(result.ranking, degraded=told)), own={})
-
-    def _walked(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[GraphResult]:
-        first = first_ranking(found, route)
-        return (yield from widen(asked.query_str, first, self.how, k=k, where=self.where))
 
 
 def first_ranking(found: Sequence[NodeWithScore], route: str) -> Ranking:
