@@ -237,6 +237,13 @@ def test_what_does_not_pickle_is_an_error_and_not_left_out() -> None:
         pickle.dumps(wider)
 
 
+def test_a_pickled_retriever_keeps_what_was_set_on_it() -> None:
+    retriever = adapters.CatenaRetriever(Services(), similarity_top_k=2)
+    retriever.similarity_top_k, retriever.where = 7, {"page": 1}
+    copy = pickle.loads(pickle.dumps(retriever))
+    assert (copy.similarity_top_k, copy.where, copy.notice) == (7, {"page": 1}, True)
+
+
 # Cache keys.
 
 MODELS: dict[str, Any] = {"llm": MockLLM(), "embed_model": adapters.CatenaEmbedding(FakeEmbedder())}
