@@ -451,7 +451,7 @@ def test_what_was_found_of_an_answers_scope_is_measured_in_characters() -> None:
     assert found.score == pytest.approx(12 / 24)
     whole = judge.recall([NodeWithScore(node=node) for node in halves], {"d": [(0, 29)]})
     assert whole == 1.0
-    for evidence in ({"z": [(0, 1)]}, {"d": [(0, 99)]}, {}):
+    for evidence in ({"z": [(0, 1)]}, {"x": [(0, 15)]}, {}):  # 15 characters would reach into the next document
         with pytest.raises(EvaluationError):
             judge.recall(response.source_nodes, evidence)
 
