@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -36,12 +36,11 @@ from catena.retrieval import RankFusion, ViewRankFusion
 from catena.segments import Constant, ExtractionParams, Identity
 from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
 from catena.testing import (
-    DividerSubject,
     FakeCaptioner,
     FakeEmbedder,
     FakeReranker,
+    Found,
     RerankerSubject,
-    RetrieverSubject,
     report_of_embedder,
     report_of_reranker,
     report_of_retriever,
@@ -96,6 +95,7 @@ QUERIES = (
 UNKNOWN = "How tight are the cover screws of the HX999?"
 SHORT = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks are short
 HOW = GraphSearch(scorer=SimilarityScorer())
+Build: TypeAlias = Callable[..., BaseRetriever]
 
 
 class Gate:
@@ -239,52 +239,48 @@ class World:
         finally:
             self.gate.broken = False
 
-    def failing(self, retriever: BaseRetriever, *, raises: bool = False) -> Failure:
-        """What a retriever does while what is behind the gate fails."""
+    def failing(self, what: str, build: Build, *, raises: bool = False, **raising: Any) -> dict[str, Failure]:
+        """Return what a retriever does while what is behind the gate fails, and what it does where it shall raise."""
 
-        def call() -> Any:
-            with self.broken():
-                return [found_of(one.node, one.score) for one in retriever.retrieve(QUERIES[0])]
+        def failure(raises: bool, **how: Any) -> Failure:
+            retriever = build(**how)
 
-        return Failure(call=call, raises=raises)
+            def call() -> Any:
+                with self.broken():
+                    return found_in(retriever.retrieve(QUERIES[0]))
 
-    def meeting(self, acall: Callable[[], Any]) -> Callable[[Meeting], Any]:
+            return Failure(call=call, raises=raises)
+
+        return {what: failure(raises)} | ({f"{what}, raise": failure(True, **raising)} if raising else {})
+
+    def meeting(self, acall: Callable[..., Any], *asked: Any) -> Callable[[Meeting], Any]:
         """Let calls meet at the gate."""
 
         def built(meeting: Meeting) -> Any:
             self.gate.meeting = meeting
-            return acall
+            return partial(acall, *asked)
 
         return built
 
     # Cases.
 
     def retriever(
-        self,
-        build: Callable[..., BaseRetriever],
-        queries: Sequence[str] = QUERIES,
-        *,
-        gated: bool = True,
-        **more: Any,
+        self, build: Build, queries: Sequence[str] = QUERIES, *, gated: bool = True, **more: Any
     ) -> ConformanceReport:
         """Make the checks; `build` takes how many are returned, or nothing."""
         binding = {key: more.pop(key) for key in ("documents", "given", "name") if key in more}
         counted = more.pop("counted", True)
         subject = retriever_subject(build(), queries, limited=build if counted else None, **binding)
         if gated:
-            subject = replace(subject, meeting=self._meeting(subject))
+            subject = replace(subject, meeting=self.meeting(subject.aask))
         subject = replace(subject, answers_nothing=is_notice, **more)
         return self._ended(report_of_retriever(subject, blocking_detector=self.detector))
 
-    def _meeting(self, subject: RetrieverSubject) -> Callable[[Meeting], Any]:
-        def built(meeting: Meeting) -> Any:
-            self.gate.meeting = meeting
-            return subject.aask
-
-        return built
-
-    def divider(self, subject: DividerSubject, **more: Any) -> ConformanceReport:
-        return self._ended(report_of_divider(replace(subject, **more), blocking_detector=self.detector))
+    def divider(
+        self, transform: Any, nodes: Sequence[BaseNode], failures: Mapping[str, Failure], **more: Any
+    ) -> ConformanceReport:
+        subject = transform_subject(transform, nodes, **more)
+        return report_of_divider(replace(subject, failures=failures), blocking_detector=self.detector)
 
     def reranker(self, subject: RerankerSubject, **more: Any) -> ConformanceReport:
         return self._ended(report_of_reranker(replace(subject, **more), blocking_detector=self.detector))
@@ -294,54 +290,108 @@ class World:
         return report
 
 
+def found_in(nodes: Sequence[NodeWithScore]) -> list[Found]:
+    return [found_of(one.node, one.score) for one in nodes]
+
+
+def down(transform: Any, nodes: Sequence[BaseNode], **raises: Any) -> dict[str, Failure]:
+    """Return what a transformation does whose model fails."""
+    return {"the model fails": Failure(call=lambda: [found_of(node) for node in transform(nodes)], **raises)}
+
+
 def is_notice(found: Any) -> bool:
     return found.metadata.get("kind") == NOTICE
 
 
-def filtered(build: Callable[..., BaseRetriever], where: Any, keeps: Any, unknown: Any) -> Filtering:
+def filtered(build: Build, where: Any, keeps: Any, unknown: Any) -> Filtering:
     def ask(query: str, chosen: Any) -> Any:
-        return [found_of(one.node, one.score) for one in build(where=chosen).retrieve(query)]
+        return found_in(build(where=chosen).retrieve(query))
 
     return Filtering(ask=ask, where=where, keeps=keeps, unknown=unknown)
 
 
-def by_title(build: Callable[..., BaseRetriever]) -> Filtering:
-    return filtered(
-        build,
-        {"title": "HX200 Manual"},
-        lambda found: found.metadata.get("title") == "HX200 Manual",
-        {"title": {"$like": "HX"}},
-    )
+def by_title(build: Build) -> Filtering:
+    def keeps(found: Found) -> bool:
+        return found.metadata.get("title") == "HX200 Manual"
+
+    return filtered(build, {"title": "HX200 Manual"}, keeps, {"title": {"$like": "HX"}})
+
+
+def in_library(
+    world: World, build: Build, raising: Mapping[str, str] | None = None, **more: Any
+) -> ConformanceReport:
+    failures = world.failing("the embedder fails", build, **(raising or {}))
+    told = {"documents": world.whole, "filtering": by_title(build), "nothing": UNKNOWN, "failures": failures}
+    return world.retriever(build, **told, **more)
+
+
+def over_retrievers(
+    world: World, what: str, build: Build, raising: Mapping[str, str], **more: Any
+) -> ConformanceReport:
+    failures = world.failing(what, build, **raising)
+    return world.retriever(build, documents=world.documents, given=world.nodes, failures=failures, **more)
 
 
 def _library_retriever(world: World) -> ConformanceReport:
     def build(k: int = 5, **how: Any) -> BaseRetriever:
         return adapters.CatenaRetriever(world.library, similarity_top_k=k, **how)
 
-    return world.retriever(
-        build,
-        documents=world.whole,
-        filtering=by_title(build),
-        nothing=UNKNOWN,
-        failures={
-            "the embedder fails": world.failing(build()),
-            "the embedder fails, raise": world.failing(build(on_route_error="raise"), raises=True),
-        },
-    )
+    return in_library(world, build, {"on_route_error": "raise"})
 
 
 def _whole_sections(world: World) -> ConformanceReport:
     def build(k: int = 5, **how: Any) -> BaseRetriever:
         return adapters.CatenaRetriever(world.library, similarity_top_k=k, expand_to="section", **how)
 
-    return world.retriever(
-        build,
-        name="CatenaRetriever, sections",
-        documents=world.whole,
-        filtering=by_title(build),
-        nothing=UNKNOWN,
-        failures={"the embedder fails": world.failing(build())},
-    )
+    return in_library(world, build, name="CatenaRetriever, sections")
+
+
+def _segments(world: World) -> ConformanceReport:
+    def build(**how: Any) -> BaseRetriever:
+        return adapters.CatenaSegmentRetriever(world.library, **how)
+
+    return in_library(world, build, counted=False, best_first=False)
+
+
+def _graph(world: World) -> ConformanceReport:
+    def build(k: int = 5, **how: Any) -> BaseRetriever:
+        return adapters.CatenaGraphRetriever(library=world.library, how=HOW, similarity_top_k=k, **how)
+
+    return in_library(world, build)
+
+
+def _engine(world: World) -> ConformanceReport:
+    def build() -> BaseRetriever:
+        found = adapters.CatenaRetriever(world.library, similarity_top_k=4)
+        return _Asked(adapters.CatenaQueryEngine(found, llm=Saying(reply=ANSWER), library=world.library))
+
+    return world.retriever(build, counted=False, name="CatenaQueryEngine", documents=world.whole, best_first=False)
+
+
+class _Asked(BaseRetriever):
+    """A query engine as the retriever of the nodes that its answers stand on."""
+
+    def __init__(self, engine: BaseQueryEngine) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self.engine.query(query_bundle).source_nodes
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return (await self.engine.aquery(query_bundle)).source_nodes
+
+
+ANSWER = 'It is said so [1].\n\nQuotes:\n[1] "Use the supplied key"'
+
+
+def _figures(world: World) -> ConformanceReport:
+    def build(k: int = 2, **how: Any) -> BaseRetriever:
+        return adapters.CatenaFigureRetriever(world.figures, similarity_top_k=k, **how)
+
+    by_page = filtered(build, {"page": 1}, lambda found: found.metadata["first_page"] == 1, {"page": {"$like": "1"}})
+    queries = ("failures in each year", "pressure of the pumps")
+    return world.retriever(build, queries, filtering=by_page, failures=world.failing("the embedder fails", build))
 
 
 def fused(retrievers: Sequence[BaseRetriever], weights: Sequence[float], k: int = 10, **how: Any) -> BaseRetriever:
@@ -351,63 +401,25 @@ def fused(retrievers: Sequence[BaseRetriever], weights: Sequence[float], k: int 
     return adapters.CatenaRetriever(Services(store=store), routes=names, fusion=fusion, similarity_top_k=k, **how)
 
 
-def _over_retrievers(world: World) -> ConformanceReport:
+def _fused(world: World) -> ConformanceReport:
     def build(k: int = 6, **how: Any) -> BaseRetriever:
         return fused([world.waiting(), world.index.as_retriever(similarity_top_k=4)], (1.0, 1.0), k, **how)
 
-    return world.retriever(
-        build,
-        name="CatenaRetriever, retrievers",
-        documents=world.documents,
-        given=world.nodes,
-        failures={
-            "a retriever fails": world.failing(build()),
-            "a retriever fails, raise": world.failing(build(on_route_error="raise"), raises=True),
-        },
-    )
+    raising = {"on_route_error": "raise"}
+    return over_retrievers(world, "a retriever fails", build, raising, name="CatenaRetriever, retrievers")
 
 
 def _fusion(world: World) -> ConformanceReport:
     return report_of_fusion(fusion_subject(fused, name="CatenaRetriever, fusion"))
 
 
-def _figures(world: World) -> ConformanceReport:
-    def build(k: int = 2, **how: Any) -> BaseRetriever:
-        return adapters.CatenaFigureRetriever(world.figures, similarity_top_k=k, **how)
-
-    by_page = filtered(build, {"page": 1}, lambda found: found.metadata["first_page"] == 1, {"page": {"$like": "1"}})
-    queries = ("failures in each year", "pressure of the pumps")
-    return world.retriever(build, queries, filtering=by_page, failures={"the embedder fails": world.failing(build())})
-
-
-def _segments(world: World) -> ConformanceReport:
-    def build(**how: Any) -> BaseRetriever:
-        return adapters.CatenaSegmentRetriever(world.library, **how)
-
-    return world.retriever(
-        build,
-        counted=False,
-        documents=world.whole,
-        filtering=by_title(build),
-        nothing=UNKNOWN,
-        best_first=False,
-        failures={"the embedder fails": world.failing(build())},
-    )
-
-
 def _segments_over(world: World) -> ConformanceReport:
     def build(**how: Any) -> BaseRetriever:
         return adapters.CatenaSegmentRetriever(world.waiting(), neighbours=world.index.docstore, **how)
 
-    return world.retriever(
-        build,
-        counted=False,
-        name="CatenaSegmentRetriever, retriever",
-        documents=world.documents,
-        given=world.nodes,
-        best_first=False,
-        failures={"the retriever fails": world.failing(build(), raises=True)},
-    )
+    more: dict[str, Any] = {"documents": world.documents, "given": world.nodes, "counted": False, "best_first": False}
+    failures = world.failing("the retriever fails", build, raises=True)
+    return world.retriever(build, name="CatenaSegmentRetriever, retriever", failures=failures, **more)
 
 
 def _views(world: World) -> ConformanceReport:
@@ -426,29 +438,8 @@ def _views_over(world: World) -> ConformanceReport:
         inner = {"raw": world.waiting(), "other": world.index.as_retriever(similarity_top_k=6)}
         return adapters.CatenaMultiViewRetriever(inner, rule=ViewRankFusion(), similarity_top_k=k, **how)
 
-    return world.retriever(
-        build,
-        name="CatenaMultiViewRetriever, retrievers",
-        documents=world.documents,
-        given=world.nodes,
-        failures={
-            "a view fails": world.failing(build()),
-            "a view fails, raise": world.failing(build(on_view_error="raise"), raises=True),
-        },
-    )
-
-
-def _graph(world: World) -> ConformanceReport:
-    def build(k: int = 5, **how: Any) -> BaseRetriever:
-        return adapters.CatenaGraphRetriever(library=world.library, how=HOW, similarity_top_k=k, **how)
-
-    return world.retriever(
-        build,
-        documents=world.whole,
-        filtering=by_title(build),
-        nothing=UNKNOWN,
-        failures={"the embedder fails": world.failing(build())},
-    )
+    raising = {"on_view_error": "raise"}
+    return over_retrievers(world, "a view fails", build, raising, name="CatenaMultiViewRetriever, retrievers")
 
 
 def _graph_over(world: World) -> ConformanceReport:
@@ -456,116 +447,49 @@ def _graph_over(world: World) -> ConformanceReport:
         own: dict[str, Any] = {"graph": world.graph, "embed_model": embedding(), "nodes": world.index.docstore}
         return adapters.CatenaGraphRetriever(retriever=world.waiting(), how=HOW, similarity_top_k=k, **own, **how)
 
-    return world.retriever(
-        build,
-        name="CatenaGraphRetriever, retriever",
-        documents=world.documents,
-        given=world.nodes,
-        failures={
-            "the retriever fails": world.failing(build()),
-            "the retriever fails, raise": world.failing(build(on_retriever_error="raise"), raises=True),
-        },
-    )
+    raising = {"on_retriever_error": "raise"}
+    return over_retrievers(world, "the retriever fails", build, raising, name="CatenaGraphRetriever, retriever")
 
 
 def _parser(world: World) -> ConformanceReport:
-    parser = adapters.CatenaNodeParser(max_tokens=60, min_tokens=5)
-    return world.divider(transform_subject(parser, world.documents, again={}))
+    return world.divider(adapters.CatenaNodeParser(max_tokens=60, min_tokens=5), world.documents, {}, again={})
 
 
 def _by_meaning(world: World) -> ConformanceReport:
-    down = adapters.CatenaNodeParser(segmentation=SegmentOptions(), llm=Refusing(reply=""))
+    broken = adapters.CatenaNodeParser(segmentation=SegmentOptions(), llm=Refusing(reply=""))
     parser = adapters.CatenaNodeParser(segmentation=EmbeddingOptions(), embed_model=embedding())
-    subject = transform_subject(parser, world.documents, name="CatenaNodeParser, by meaning")
-    failure = Failure(call=lambda: [found_of(node) for node in down(world.documents)])
-    return world.divider(subject, failures={"the model fails": failure})
+    failures = down(broken, world.documents)
+    return world.divider(parser, world.documents, failures, name="CatenaNodeParser, by meaning")
 
 
 def _entities(world: World) -> ConformanceReport:
-    def by(**how: Any) -> Any:
-        extractor = adapters.CatenaEntityExtractor(
-            detectors=[CodeDetector(), LLMDetector()], llm=Refusing(reply=""), **how
-        )
-        return lambda: [found_of(node) for node in extractor(world.nodes)]
+    def broken(**how: Any) -> Any:
+        return adapters.CatenaEntityExtractor([CodeDetector(), LLMDetector()], llm=Refusing(reply=""), **how)
 
-    subject = transform_subject(adapters.CatenaEntityExtractor(), world.nodes, documents=world.documents, again={})
-    return world.divider(
-        subject,
-        failures={
-            "the model fails": Failure(call=by()),
-            "the model fails, raise": Failure(call=by(on_error="raise"), raises=True),
-        },
-    )
+    failures = down(broken(), world.nodes)
+    failures["the model fails, raise"] = down(broken(on_error="raise"), world.nodes, raises=True)["the model fails"]
+    extractor = adapters.CatenaEntityExtractor()
+    return world.divider(extractor, world.nodes, failures, documents=world.documents, again={})
 
 
 def _context(world: World) -> ConformanceReport:
-    down = adapters.CatenaContextExtractor(Refusing(reply=""))
-    subject = transform_subject(
-        adapters.CatenaContextExtractor(), world.nodes, documents=world.documents, alone=False, again={}
-    )
-    failure = Failure(call=lambda: [found_of(node) for node in down(world.nodes)])
-    return world.divider(subject, failures={"the model fails": failure})
+    failures = down(adapters.CatenaContextExtractor(Refusing(reply="")), world.nodes)
+    made: dict[str, Any] = {"documents": world.documents, "alone": False, "again": {}}
+    return world.divider(adapters.CatenaContextExtractor(), world.nodes, failures, **made)
 
 
 def _view_making(world: World) -> ConformanceReport:
-    down = adapters.CatenaViewExtractor(["raw", Keywords()], llm=Refusing(reply=""))
-    failure = Failure(call=lambda: [found_of(node) for node in down(world.sections)])
-    subject = transform_subject(adapters.CatenaViewExtractor(), world.sections, documents=(), alone=False, again={})
-    return world.divider(subject, failures={"the model fails": failure})
+    failures = down(adapters.CatenaViewExtractor(["raw", Keywords()], llm=Refusing(reply="")), world.sections)
+    extractor = adapters.CatenaViewExtractor()
+    return world.divider(extractor, world.sections, failures, documents=(), alone=False, again={})
 
 
-def _reader(world: World) -> ConformanceReport:
-    broken = world.folder / "broken.pdf"
-    broken.write_bytes(b"%PDF-1.7 and nothing more")
-    reader = adapters.CatenaReader()
-    failure = Failure(call=lambda: [found_of(one) for one in reader.load_data(broken)], raises=True)
-    return world.divider(loaded_subject(reader, world.paths), failures={"a file is broken": failure})
-
-
-def _rerank(world: World) -> ConformanceReport:
-    reranker = GatedReranker(world.gate)
-
-    def limited(k: int | None = None, **how: Any) -> adapters.CatenaRerank:
-        return adapters.CatenaRerank(reranker, calibration=Identity(), top_n=k, **how)
-
-    def failing(**how: Any) -> Failure:
-        def call() -> Any:
-            with world.broken():
-                found = limited(**how).postprocess_nodes(world.hits, QueryBundle(QUERIES[0]))
-                return [found_of(one.node, one.score) for one in found]
-
-        return Failure(call=call, raises=how["on_failure"] == "raise")
-
-    subject = postprocessor_subject(limited(), world.hits, QUERIES[0], documents=world.documents, limited=limited)
-    return world.reranker(
-        subject,
-        meeting=world.meeting(lambda: subject.arerank(QUERIES[0])),
-        failures={
-            "the reranker fails": failing(on_failure="rank"),
-            "the reranker fails, raise": failing(on_failure="raise"),
-        },
-    )
-
-
-def _extractor(world: World) -> ConformanceReport:
-    post = adapters.CatenaSegmentPostprocessor(world.index.docstore, calibration=Constant(), params=SHORT)
-    subject = postprocessor_subject(
-        post, world.hits[::2], QUERIES[0], selects=False, asks=False, documents=world.documents
-    )
-    return world.reranker(subject)
-
-
-def _chains(world: World) -> ConformanceReport:
-    def limited(k: int = 8) -> adapters.CatenaChainPostprocessor:
-        return adapters.CatenaChainPostprocessor(
-            world.graph, embed_model=embedding(), nodes=world.index.docstore, how=HOW, top_n=k
-        )
-
-    return world.reranker(
-        postprocessor_subject(
-            limited(), world.hits[:4], QUERIES[0], selects=False, documents=world.documents, limited=limited
-        )
-    )
+def _tree_making(world: World) -> ConformanceReport:
+    by_model = RaptorOptions(clustering=Clustering(dimensions=3))
+    broken = adapters.CatenaTreeExtractor(Refusing(reply=""), embed_model=embedding(), options=by_model)
+    extractor = adapters.CatenaTreeExtractor(embed_model=embedding(), options=TREE)
+    failures = down(broken, remarks())
+    return world.divider(extractor, remarks(), failures, documents=(), alone=False, again={})
 
 
 def remarks() -> list[BaseNode]:
@@ -579,25 +503,17 @@ def remarks() -> list[BaseNode]:
 TREE = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
 
 
-def _tree_making(world: World) -> ConformanceReport:
-    extractor = adapters.CatenaTreeExtractor(embed_model=embedding(), options=TREE)
-    by_model = RaptorOptions(clustering=Clustering(dimensions=3))
-    down = adapters.CatenaTreeExtractor(Refusing(reply=""), embed_model=embedding(), options=by_model)
-    failure = Failure(call=lambda: [found_of(node) for node in down(remarks())])
-    subject = transform_subject(extractor, remarks(), documents=(), alone=False, again={})
-    return world.divider(subject, failures={"the model fails": failure})
-
-
 def _trees(world: World) -> ConformanceReport:
     given, model = remarks(), adapters.CatenaEmbedding(GatedEmbedder(world.gate))
     tree = adapters.build_tree(given, model, options=TREE)
 
-    def build(k: int = 4) -> BaseRetriever:
+    def build(k: int = 4, **how: Any) -> BaseRetriever:
         return adapters.CatenaTreeRetriever(tree, model, similarity_top_k=k)
 
-    failures = {"the embedder fails, raise": world.failing(build(), raises=True)}
-    queries = ("pump pressure", "cover screw torque")
-    return world.retriever(build, queries, counted=False, given=given, failures=failures)
+    failures = world.failing("the embedder fails, raise", build, raises=True)
+    return world.retriever(
+        build, ("pump pressure", "cover screw torque"), counted=False, given=given, failures=failures
+    )
 
 
 def divided(prompt: str) -> str:
@@ -607,68 +523,68 @@ def divided(prompt: str) -> str:
 
 
 def _atomic(world: World) -> ConformanceReport:
-    down = adapters.CatenaAtomicTransform(Refusing(reply=""))
-    failure = Failure(call=lambda: [found_of(node) for node in down(world.documents)])
     model = Replying(by=divided)
-    subject = transform_subject(adapters.CatenaAtomicTransform(model), world.documents, again={"llm": model})
-    return world.divider(subject, failures={"the model fails": failure})
+    failures = down(adapters.CatenaAtomicTransform(Refusing(reply="")), world.documents)
+    return world.divider(adapters.CatenaAtomicTransform(model), world.documents, failures, again={"llm": model})
 
 
 def _captions(world: World) -> ConformanceReport:
     png = b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
     given: list[BaseNode] = [ImageNode(id_="i", text="Figure 1", image=png), TextNode(id_="t", text="No picture.")]
-    down = adapters.CatenaCaptionExtractor(Refusing(reply=""))
-    failure = Failure(call=lambda: [found_of(node) for node in down(given)])
+    failures = down(adapters.CatenaCaptionExtractor(Refusing(reply="")), given)
     extractor = adapters.CatenaCaptionExtractor(Saying(reply="A grey cover with six screws."))
-    subject = transform_subject(extractor, given, documents=())
-    return world.divider(subject, failures={"the model fails": failure})
+    return world.divider(extractor, given, failures, documents=())
 
 
-ANSWER = 'It is said so [1].\n\nQuotes:\n[1] "Use the supplied key"'
+def _reader(world: World) -> ConformanceReport:
+    broken = world.folder / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 and nothing more")
+    reader = adapters.CatenaReader()
+    failure = Failure(call=lambda: [found_of(one) for one in reader.load_data(broken)], raises=True)
+    subject = replace(loaded_subject(reader, world.paths), failures={"a file is broken": failure})
+    return report_of_divider(subject, blocking_detector=world.detector)
 
 
-class _Asked(BaseRetriever):
-    """A query engine as the retriever of the nodes that its answers stand on."""
+def _rerank(world: World) -> ConformanceReport:
+    reranker = GatedReranker(world.gate)
 
-    def __init__(self, engine: BaseQueryEngine) -> None:
-        super().__init__()
-        self.engine = engine
+    def limited(k: int | None = None, **how: Any) -> adapters.CatenaRerank:
+        return adapters.CatenaRerank(reranker, calibration=Identity(), top_n=k, **how)
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self.engine.query(query_bundle).source_nodes
+    def failing(on_failure: str) -> Failure:
+        def call() -> Any:
+            with world.broken():
+                return found_in(limited(on_failure=on_failure).postprocess_nodes(world.hits, query_str=QUERIES[0]))
 
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return (await self.engine.aquery(query_bundle)).source_nodes
+        return Failure(call=call, raises=on_failure == "raise")
 
-
-def _engine(world: World) -> ConformanceReport:
-    def build() -> BaseRetriever:
-        found = adapters.CatenaRetriever(world.library, similarity_top_k=4)
-        return _Asked(adapters.CatenaQueryEngine(found, llm=Saying(reply=ANSWER), library=world.library))
-
-    return world.retriever(build, counted=False, name="CatenaQueryEngine", documents=world.whole, best_first=False)
+    failures = {"the reranker fails": failing("rank"), "the reranker fails, raise": failing("raise")}
+    subject = postprocessor_subject(limited(), world.hits, QUERIES[0], documents=world.documents, limited=limited)
+    return world.reranker(subject, meeting=world.meeting(subject.arerank, QUERIES[0]), failures=failures)
 
 
-def _measure(world: World) -> ConformanceReport:
-    subject = metric_subject(StandardMeasure(measure="mrr"))
-    return report_of_evaluator(subject, blocking_detector=world.detector)
+def _extractor(world: World) -> ConformanceReport:
+    post = adapters.CatenaSegmentPostprocessor(world.index.docstore, calibration=Constant(), params=SHORT)
+    made: dict[str, Any] = {"selects": False, "asks": False, "documents": world.documents}
+    return world.reranker(postprocessor_subject(post, world.hits[::2], QUERIES[0], **made))
 
 
-def _evidence(world: World) -> ConformanceReport:
-    subject = metric_subject(EvidenceMeasure(measure="recall@5"), cutoff=5)
-    return report_of_evaluator(subject, blocking_detector=world.detector)
+def _chains(world: World) -> ConformanceReport:
+    def limited(k: int = 8) -> adapters.CatenaChainPostprocessor:
+        own: dict[str, Any] = {"embed_model": embedding(), "nodes": world.index.docstore}
+        return adapters.CatenaChainPostprocessor(world.graph, how=HOW, top_n=k, **own)
+
+    made: dict[str, Any] = {"selects": False, "documents": world.documents, "limited": limited}
+    return world.reranker(postprocessor_subject(limited(), world.hits[:4], QUERIES[0], **made))
 
 
 def _embedding(world: World) -> ConformanceReport:
     return report_of_embedder(embedding_subject(embedding()), blocking_detector=world.detector)
 
 
-def _log_rank(world: World) -> ConformanceReport:
-    return report_of_evaluator(metric_subject(LogRankIndex(n=10)), blocking_detector=world.detector)
-
-
-def _recall(world: World) -> ConformanceReport:
-    return report_of_evaluator(metric_subject(RecallAt(k=5), cutoff=5), blocking_detector=world.detector)
+def measured(metric: Any, cutoff: int | None = None) -> Callable[[World], ConformanceReport]:
+    subject = metric_subject(metric, cutoff=cutoff)
+    return lambda world: report_of_evaluator(subject, blocking_detector=world.detector)
 
 
 CASES: dict[str, Callable[[World], ConformanceReport]] = {
@@ -683,7 +599,7 @@ CASES: dict[str, Callable[[World], ConformanceReport]] = {
     "CatenaCaptionExtractor": _captions,
     "CatenaRetriever": _library_retriever,
     "CatenaRetriever, sections": _whole_sections,
-    "CatenaRetriever, retrievers": _over_retrievers,
+    "CatenaRetriever, retrievers": _fused,
     "CatenaRetriever, fusion": _fusion,
     "CatenaFigureRetriever": _figures,
     "CatenaSegmentRetriever": _segments,
@@ -698,8 +614,8 @@ CASES: dict[str, Callable[[World], ConformanceReport]] = {
     "CatenaSegmentPostprocessor": _extractor,
     "CatenaChainPostprocessor": _chains,
     "CatenaEmbedding": _embedding,
-    "LogRankIndex": _log_rank,
-    "RecallAt": _recall,
-    "StandardMeasure": _measure,
-    "EvidenceMeasure": _evidence,
+    "LogRankIndex": measured(LogRankIndex(n=10)),
+    "RecallAt": measured(RecallAt(k=5), 5),
+    "StandardMeasure": measured(StandardMeasure(measure="mrr")),
+    "EvidenceMeasure": measured(EvidenceMeasure(measure="recall@5"), 5),
 }

@@ -136,10 +136,7 @@ def finding(*scores: object) -> RunnableLambda[str, list[Document]]:
 def test_a_score_that_is_none_leaves_the_rank(score: object) -> None:
     found = CatenaRetriever.over({"odd": finding(score, 0.5), "sound": finding(0.9)}).invoke("passage")
     assert [document.id for document in found] == ["0", "1"]
-    assert [way["score"] for way in found[0].metadata["catena"]["routes"]] == [
-        1.0,
-        0.9,
-    ]  # 1 / rank
+    assert [way["score"] for way in found[0].metadata["catena"]["routes"]] == [1.0, 0.9]  # 1 / rank
     assert CatenaSegmentRetriever(retriever=finding(score, 0.5)).invoke("passage")
 
 

@@ -198,8 +198,7 @@ async def _async(extractor: CatenaSegmentExtractor, documents: list[Document]) -
 
 
 @given(
-    places=st.dictionaries(st.integers(0, 19), st.floats(0.3, 1.0), min_size=1, max_size=8),
-    longest=st.integers(2, 9),
+    places=st.dictionaries(st.integers(0, 19), st.floats(0.3, 1.0), min_size=1, max_size=8), longest=st.integers(2, 9)
 )
 @settings(max_examples=50)
 def test_fetching_along_links_equals_having_all_chunks_at_hand(places: dict[int, float], longest: int) -> None:

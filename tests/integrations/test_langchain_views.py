@@ -502,10 +502,7 @@ def test_bad_options_of_the_retriever_are_named(stores) -> None:
         ({"vectorstore": store, "retrievers": {"raw": plain}, "docstore": docstore}, "either"),
         ({"vectorstore": store, "docstore": docstore}, "views"),
         ({"vectorstore": store, "views": ("raw",)}, "docstore"),
-        (
-            {"vectorstore": store, "views": ("raw",), "docstore": docstore, "byte_store": raw},
-            "docstore",
-        ),
+        ({"vectorstore": store, "views": ("raw",), "docstore": docstore, "byte_store": raw}, "docstore"),
         ({"vectorstore": store, "views": ("raw",), "docstore": "here"}, "docstore"),
         ({"retrievers": {"raw": plain}, "views": ("summary",)}, "summary"),
     ):

@@ -33,32 +33,16 @@ from llama_index_spans import listening
 from llama_index_stores import chain
 from numpy.typing import NDArray
 
-import llama_index_catena
+import llama_index_catena as adapters
+from catena.effects import Services
 from catena.enrichment import CodeDetector, ContextOptions, LLMDetector
 from catena.library import FixedLength
-from catena.model import CatenaError, ParameterError
-from catena.segments import BALANCED, COHERE, Composed, Constant, Logistic
+from catena.model import ParameterError
+from catena.segments import COHERE, Composed, Constant, Logistic
 from catena.structure import EmbeddingOptions
 from catena.testing import FakeEmbedder, FakeReranker
 from catena.testing.fakes import AngleEmbedder
 from catena_bench.baselines import ClusterSummaries, RaptorOptions
-from llama_index_catena import (
-    CatenaCaptionExtractor,
-    CatenaChainPostprocessor,
-    CatenaContextExtractor,
-    CatenaEmbedding,
-    CatenaEntityExtractor,
-    CatenaGraphRetriever,
-    CatenaMultiViewRetriever,
-    CatenaNodeParser,
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentPostprocessor,
-    CatenaSegmentRetriever,
-    CatenaTreeExtractor,
-    CatenaViewExtractor,
-    build_graph,
-)
 
 PACKAGE = Path(__file__).resolve().parents[2] / "integrations" / "llama-index-catena"
 PLACES: dict[type, str] = {
@@ -75,8 +59,8 @@ PLACES: dict[type, str] = {
 }
 SLOTS = {
     name: kind
-    for name in llama_index_catena.__all__
-    if inspect.isclass(kind := getattr(llama_index_catena, name)) and issubclass(kind, (*PLACES, BaseEmbedding))
+    for name in adapters.__all__
+    if inspect.isclass(kind := getattr(adapters, name)) and issubclass(kind, (*PLACES, BaseEmbedding))
 }
 NODES = [TextNode(id_="n", text="The HX-210 takes six screws.", metadata={"title": "HX210"})]
 
@@ -103,7 +87,7 @@ def test_the_conventional_places_have_nothing_else_and_share_their_namespaces() 
         assert not (PACKAGE / "llama_index" / leaf / "__init__.py").exists()
         assert (PACKAGE / "llama_index" / leaf / "catena" / "py.typed").exists()
         names = set(importlib.import_module(f"llama_index.{leaf}.catena").__all__)
-        assert names <= set(llama_index_catena.__all__)
+        assert names <= set(adapters.__all__)
     found = {path.parent.parent.name for path in (PACKAGE / "llama_index").glob("*/catena/__init__.py")}
     assert found == {place_of(kind) for kind in SLOTS.values()}
 
@@ -136,9 +120,11 @@ def test_a_mistyped_argument_is_refused_by_name_and_the_nearest_is_named(name: s
 
 def test_search_options_are_checked_and_subclasses_may_have_more() -> None:
     with pytest.raises(ParameterError, match="'wher'"):
-        CatenaSegmentRetriever(Finding([]), wher={"title": "A"})  # type: ignore[call-arg]
+        adapters.CatenaSegmentRetriever(Finding([]), wher={"title": "A"})  # type: ignore[call-arg]
 
-    class Mine(CatenaNodeParser):
+    assert adapters.CatenaRetriever(library=Services(), similarity_top_k=3).similarity_top_k == 3  # type: ignore[call-arg]
+
+    class Mine(adapters.CatenaNodeParser):
         language: str = "en"
 
     assert Mine(language="de").language == "de"
@@ -168,27 +154,33 @@ class ByLength:
         return [float(len(text)) for text in texts]
 
 
-MADE_GRAPH = build_graph(chain("d", ["one", "two"]), Plain())
+MADE_GRAPH = adapters.build_graph(chain("d", ["one", "two"]), Plain())
 
 COMPONENTS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "parser": (CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()), {}),
-    "parser of fixed lengths": (CatenaNodeParser(chunks=FixedLength(tokens=50)), {}),
-    "entities": (CatenaEntityExtractor([CodeDetector(weight=2)]), {}),
-    "entities by a model": (CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()), {}),
-    "context": (CatenaContextExtractor(options=ContextOptions(by="offline")), {}),
-    "views": (CatenaViewExtractor(), {}),
-    "tree": (CatenaTreeExtractor(options=RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)), {}),
-    "captions": (CatenaCaptionExtractor(MockLLM()), {}),
-    "embedding": (CatenaEmbedding(), {}),
-    "embedding of one's own": (CatenaEmbedding(Plain()), {"embedder": Plain()}),
+    "parser": (adapters.CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()), {}),
+    "parser of fixed lengths": (adapters.CatenaNodeParser(chunks=FixedLength(tokens=50)), {}),
+    "entities": (adapters.CatenaEntityExtractor([CodeDetector(weight=2)]), {}),
+    "entities by a model": (adapters.CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()), {}),
+    "context": (adapters.CatenaContextExtractor(options=ContextOptions(by="offline")), {}),
+    "views": (adapters.CatenaViewExtractor(), {}),
+    "tree": (
+        adapters.CatenaTreeExtractor(options=RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)),
+        {},
+    ),
+    "captions": (adapters.CatenaCaptionExtractor(MockLLM()), {}),
+    "embedding": (adapters.CatenaEmbedding(), {}),
+    "embedding of one's own": (adapters.CatenaEmbedding(Plain()), {"embedder": Plain()}),
     "rerank": (
-        CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
+        adapters.CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
         {"reranker": ByLength()},
     ),
-    "segments": (CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None), {}),
-    "segments of a store": (CatenaSegmentPostprocessor(SimpleDocumentStore()), {"neighbours": SimpleDocumentStore()}),
+    "segments": (adapters.CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None), {}),
+    "segments of a store": (
+        adapters.CatenaSegmentPostprocessor(SimpleDocumentStore()),
+        {"neighbours": SimpleDocumentStore()},
+    ),
     "chains": (
-        CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
+        adapters.CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
         {"graph": MADE_GRAPH, "embed_model": Plain()},
     ),
 }
@@ -223,10 +215,10 @@ def test_what_cannot_be_written_is_asked_for_again(missing: str) -> None:
 
 
 def test_a_model_that_llama_index_does_not_know_by_name_is_asked_for_again() -> None:
-    written = CatenaEntityExtractor([LLMDetector()], llm=Saying(reply="")).to_dict()
+    written = adapters.CatenaEntityExtractor([LLMDetector()], llm=Saying(reply="")).to_dict()
     with pytest.raises(ParameterError, match="llm must be given again"):
-        CatenaEntityExtractor.from_dict(written)
-    assert CatenaEntityExtractor.from_dict(written, llm=Saying(reply="")).to_dict() == written
+        adapters.CatenaEntityExtractor.from_dict(written)
+    assert adapters.CatenaEntityExtractor.from_dict(written, llm=Saying(reply="")).to_dict() == written
 
 
 class Locked(FakeReranker):
@@ -239,68 +231,41 @@ class Locked(FakeReranker):
 
 def test_what_does_not_pickle_is_an_error_and_not_left_out() -> None:
     with pytest.raises(ParameterError, match=r"^reranker .*pickled"):
-        pickle.dumps(CatenaRerank(Locked(), calibration=Constant()))
-    wider = CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
+        pickle.dumps(adapters.CatenaRerank(Locked(), calibration=Constant()))
+    wider = adapters.CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
     with pytest.raises(ParameterError, match=r"^graph .*pickled"):
         pickle.dumps(wider)
 
 
+def test_a_pickled_retriever_keeps_what_was_set_on_it() -> None:
+    retriever = adapters.CatenaRetriever(Services(), similarity_top_k=2)
+    retriever.similarity_top_k, retriever.where = 7, {"page": 1}
+    copy = pickle.loads(pickle.dumps(retriever))
+    assert (copy.similarity_top_k, copy.where, copy.notice) == (7, {"page": 1}, True)
+
+
 # Cache keys.
 
+MODELS: dict[str, Any] = {"llm": MockLLM(), "embed_model": adapters.CatenaEmbedding(FakeEmbedder())}
+PARSER = {"include_metadata": False, "include_prev_next_rel": False, "id_func": lambda *_: "i", "max_tokens": 7}
+PARSER |= {"min_tokens": 1, "media_type": "text/plain", "embed_tables": "definition", "chunks": FixedLength()}
+VIEWS = {"views": ("raw",), "parents": "inside", "passage_tokens": 9, "metadata_keys": ("title",), "version": "other"}
+CONTEXT = {"options": ContextOptions(by="offline", section_titles=False), "show": "header"}
+DETECTORS = {"detectors": (CodeDetector(weight=3),), "recognizer": FakeReranker(), "on_error": "raise"}
 OTHERS: dict[type, dict[str, Any]] = {
-    CatenaNodeParser: {
-        "include_metadata": False,
-        "include_prev_next_rel": False,
-        "id_func": lambda *_: "i",
-        "max_tokens": 7,
-        "min_tokens": 1,
-        "media_type": "text/plain",
-        "embed_tables": "definition",
-        "chunks": FixedLength(),
-        "segmentation": EmbeddingOptions(),
-        "llm": MockLLM(),
-        "embed_model": CatenaEmbedding(FakeEmbedder()),
-    },
-    CatenaEntityExtractor: {
-        "detectors": (CodeDetector(weight=3),),
-        "llm": MockLLM(),
-        "recognizer": FakeReranker(),
-        "on_error": "raise",
-    },
-    CatenaContextExtractor: {
-        "options": ContextOptions(by="offline", section_titles=False),
-        "llm": MockLLM(),
-        "embed_model": CatenaEmbedding(FakeEmbedder()),
-        "show": "header",
-    },
-    CatenaViewExtractor: {
-        "views": ("raw",),
-        "llm": MockLLM(),
-        "embed_model": CatenaEmbedding(FakeEmbedder()),
-        "parents": "inside",
-        "passage_tokens": 9,
-        "metadata_keys": ("title",),
-        "version": "other",
-    },
-    CatenaTreeExtractor: {
-        "llm": MockLLM(),
-        "embed_model": CatenaEmbedding(FakeEmbedder()),
-        "options": RaptorOptions(layers=1),
-    },
-    CatenaCaptionExtractor: {"llm": MockLLM(max_tokens=3)},
+    adapters.CatenaNodeParser: {**PARSER, "segmentation": EmbeddingOptions(), **MODELS},
+    adapters.CatenaEntityExtractor: {**DETECTORS, "llm": MockLLM()},
+    adapters.CatenaContextExtractor: {**CONTEXT, **MODELS},
+    adapters.CatenaViewExtractor: {**VIEWS, **MODELS},
+    adapters.CatenaTreeExtractor: {"options": RaptorOptions(layers=1), **MODELS},
+    adapters.CatenaCaptionExtractor: {"llm": MockLLM(max_tokens=3)},
 }
-INHERITED = {  # of LlamaIndex's extractors
-    "is_text_node_only": None,
-    "metadata_mode": None,
-    "node_text_template": "x",
-    "disable_template_rewrite": None,
-    "in_place": None,
-    "max_retries": None,
-    "retry_backoff": None,
-    "raise_on_error": None,
-}
+INHERITED = {"is_text_node_only", "metadata_mode", "node_text_template", "disable_template_rewrite", "in_place"}
+INHERITED |= {"max_retries", "retry_backoff", "raise_on_error"}  # of LlamaIndex's extractors
 HOW_IT_IS_RUN = {"num_workers": 3, "show_progress": True, "journal": "j.db", "callback_manager": None}
-MADE: dict[type, Any] = {kind: kind(MockLLM()) if kind is CatenaCaptionExtractor else kind() for kind in OTHERS}
+MADE: dict[type, Any] = {
+    kind: kind(MockLLM()) if kind is adapters.CatenaCaptionExtractor else kind() for kind in OTHERS
+}
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -320,68 +285,47 @@ def test_a_cache_key_changes_with_every_field_that_decides_and_with_no_other(kin
     assert get_transformation_hash(NODES, pickle.loads(pickle.dumps(made))) == key
 
 
-def test_two_models_of_one_class_have_two_keys() -> None:
-    extractors = [CatenaTreeExtractor(Saying(reply="", model=name)) for name in ("one", "two")]
-    assert len({get_transformation_hash(NODES, each) for each in extractors}) == 2
-
-
 # Spans and events of async work.
 
 
 async def test_async_work_has_spans_as_sync_work_has() -> None:
     question, nodes = QueryBundle("Where is the pump?"), [*NODES]
     found = Finding([(NODES[0], 0.5)])
-    scored = found.retrieve("q")
-    wider = CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
+    scored, one_graph = found.retrieve("q"), {"graph": graph(), "embed_model": AngleEmbedder()}
     document = Document(id_="d", text="# A\n\nOne two.")
+    retrievers: list[BaseRetriever] = [
+        adapters.CatenaRetriever.over({"a": found}),
+        adapters.CatenaSegmentRetriever(found),
+        adapters.CatenaMultiViewRetriever({"raw": found}, parents={"n": NODES[0]}),
+        adapters.CatenaGraphRetriever(retriever=found, **one_graph),
+    ]
+    postprocessors: list[BaseNodePostprocessor] = [
+        adapters.CatenaRerank(FakeReranker(), calibration=COHERE),
+        adapters.CatenaSegmentPostprocessor(calibration=COHERE),
+        adapters.CatenaChainPostprocessor(how=HOW, **one_graph),
+    ]
     with listening() as told:
-        await CatenaNodeParser().aget_nodes_from_documents([document])
-        await CatenaEntityExtractor().acall(nodes)
-        await CatenaContextExtractor().acall(nodes)
-        await CatenaViewExtractor().acall(nodes)
-        await CatenaTreeExtractor().acall(nodes)
-        await CatenaRetriever.over({"a": found}).aretrieve(question)
-        await CatenaSegmentRetriever(found).aretrieve(question)
-        await CatenaMultiViewRetriever({"raw": found}, parents={"n": NODES[0]}).aretrieve(question)
-        await CatenaGraphRetriever(retriever=found, graph=graph(), embed_model=AngleEmbedder()).aretrieve(question)
-        for post in (
-            CatenaRerank(FakeReranker(), calibration=COHERE),
-            CatenaSegmentPostprocessor(calibration=COHERE),
-            wider,
+        await adapters.CatenaNodeParser().aget_nodes_from_documents([document])
+        for extractor in (
+            adapters.CatenaEntityExtractor(),
+            adapters.CatenaContextExtractor(),
+            adapters.CatenaViewExtractor(),
         ):
+            await extractor.acall(nodes)
+        for retriever in retrievers:
+            await retriever.aretrieve(question)
+        for post in postprocessors:
             await post.apostprocess_nodes(scored, query_bundle=question)
-    assert set(told.spans) >= {
-        "CatenaNodeParser._aparse_nodes",
-        "CatenaEntityExtractor.acall",
-        "CatenaEntityExtractor.aextract",
-        "CatenaContextExtractor.acall",
-        "CatenaContextExtractor.aextract",
-        "CatenaViewExtractor.acall",
-        "CatenaTreeExtractor.acall",
-        "CatenaRetriever._aretrieve",
-        "CatenaSegmentRetriever._aretrieve",
-        "CatenaMultiViewRetriever._aretrieve",
-        "CatenaGraphRetriever._aretrieve",
-        "CatenaRerank._apostprocess_nodes",
-        "CatenaSegmentPostprocessor._apostprocess_nodes",
-        "CatenaChainPostprocessor._apostprocess_nodes",
-    }
+    spans = {"CatenaNodeParser._aparse_nodes", "CatenaEntityExtractor.aextract", "CatenaContextExtractor.aextract"}
+    spans |= {f"Catena{kind}Extractor.acall" for kind in ("Entity", "Context", "View")}
+    spans |= {f"{type(each).__name__}._aretrieve" for each in retrievers}
+    assert set(told.spans) >= spans | {f"{type(each).__name__}._apostprocess_nodes" for each in postprocessors}
+    ours = {span for span in told.spans if span.startswith("Catena")}
+    assert not any(name in span for span in ours for name in ("._step", "._question", "._services", "._nodes"))
     names = [event.class_name() for event in told.events]
     for start, end in (("ReRankStartEvent", "ReRankEndEvent"), ("RetrievalStartEvent", "RetrievalEndEvent")):
         assert names.count(start) == names.count(end) > 0
     assert names.count("ReRankStartEvent") == 3
-
-
-async def test_segments_that_cannot_be_made_are_told_to_have_ended() -> None:
-    uncalibrated = CatenaSegmentPostprocessor(params=BALANCED)
-    scored = Finding([(NODES[0], 7.5)]).retrieve("q")
-    with listening() as told:
-        with pytest.raises(CatenaError):
-            uncalibrated.postprocess_nodes(scored, query_str="q")
-        with pytest.raises(CatenaError):
-            await uncalibrated.apostprocess_nodes(scored, query_str="q")
-    names = [event.class_name() for event in told.events]
-    assert names.count("ReRankStartEvent") == names.count("ReRankEndEvent") == 2
 
 
 # Fusion of LlamaIndex's own retrievers.
@@ -396,22 +340,12 @@ async def test_retrievers_are_fused_by_weight_and_one_that_fails_is_told() -> No
 
     routes: dict[str, BaseRetriever] = {"dense": Finding([(one, 0.9)]), "x": Finding([(two, 5.0)])}
     for weights, best in (({"dense": 0.9, "x": 0.1}, "a"), ({"dense": 0.1, "x": 0.9}, "b")):
-        assert CatenaRetriever.over(routes, weights=weights).retrieve("q")[0].node.node_id == best
+        assert adapters.CatenaRetriever.over(routes, weights=weights).retrieve("q")[0].node.node_id == best
     before = [node.to_dict() for node in (one, two)]
     with listening() as told:
-        found = await CatenaRetriever.over(
+        found = await adapters.CatenaRetriever.over(
             {**routes, "gone": Failing()}, weights={"x": 2.0}, similarity_top_k=1
         ).aretrieve("q")
     assert [node.to_dict() for node in (one, two)] == before
     assert [each.node.node_id for each in found] == ["b"]
     assert [event.what for event in told.events if event.class_name() == "RouteDegradedEvent"] == ["route gone"]
-    with pytest.raises(ParameterError, match="retrievers must be"):
-        CatenaRetriever.over({})
-
-
-@pytest.mark.parametrize("name", ["CatenaRetriever", "CatenaSegmentRetriever", "CatenaFigureRetriever"])
-def test_a_path_in_place_of_a_library_is_refused_with_how_to_open_it(name: str) -> None:
-    with pytest.raises(ParameterError, match=r"catena\.Library\.open\('manuals'\) gives it"):
-        getattr(llama_index_catena, name)("manuals")
-    with pytest.raises(ParameterError, match=r"an open Library.*got 'int'"):
-        getattr(llama_index_catena, name)(3)

@@ -158,11 +158,6 @@ def test_without_scores_only_the_order_counts() -> None:
     assert ranking.scale is Scale.RANK
 
 
-def test_equal_texts_of_two_nodes_stay_two_hits() -> None:
-    nodes = [NodeWithScore(node=TextNode(id_=i, text="the same"), score=0.5) for i in "ab"]
-    assert [hit.chunk.id for hit in to_ranking(nodes).hits] == ["a", "b"]
-
-
 def test_a_document_of_a_reader_is_named_by_its_file() -> None:
     document = Document(
         id_="d", text="x", metadata={"file_name": "hx210.pdf", "file_path": "/m/hx210.pdf", "n": None}
@@ -189,13 +184,6 @@ def test_pages_of_a_file_become_one_document_that_knows_them() -> None:
     assert second.text == "c"
     assert first.id_ == join_pages(pages)[0].id_ != second.id_
     assert [page.text for page in pages] == ["# A", "b", "c", "o"]
-
-
-def test_the_id_of_joined_pages_follows_the_file_not_the_reading() -> None:
-    again = page(1, "# A")
-    again.id_ = "random"
-    assert join_pages([again])[0].id_ == join_pages([page(1, "# A")])[0].id_
-    assert join_pages([page(1, "# A", file_path="/a/m.pdf")])[0].id_ != join_pages([again])[0].id_
 
 
 @pytest.mark.parametrize("start", [None, 7])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import (
     BaseNode,
@@ -94,10 +91,6 @@ def test_one_says_where_titles_and_keywords_are() -> None:
     model = Counted()
     read = build_graph([node], model, reading=reading).node("a")
     assert (read.titles, read.keywords, model.texts) == (("Pump",), ("oil",), ["Oil is kept."])
-    wrong: list[dict[str, Any]] = [{"title_keys": "title"}, {"keyword_keys": [1]}]
-    for keys in wrong:
-        with pytest.raises(ParameterError, match="sequence of metadata keys"):
-            NodeReading(**keys)
 
 
 def test_neighbours_are_those_that_links_name_else_offsets_else_the_order_given() -> None:
@@ -164,36 +157,6 @@ async def test_async_twins_give_the_same_without_blocking() -> None:
         grown = await aupdate_graph(graph, added=nodes[3:], embed_model=Counted())
         indexed = await abuild_graph(index_of(nodes), options=GraphOptions())
     assert grown.identity == expected.identity == indexed.identity
-
-
-def some(document_id: str, texts: Sequence[str]) -> list[BaseNode]:
-    return list(chain(document_id, texts))
-
-
-TEXTS = st.lists(
-    st.sampled_from(["The seal of Krona.", "Oil in Pump b.", "Four M6 screws.", "Manual c."]), max_size=3
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(before=st.lists(TEXTS, min_size=3, max_size=3), after=st.lists(TEXTS, min_size=3, max_size=3))
-def test_an_update_equals_a_rebuild(before: list[list[str]], after: list[list[str]]) -> None:
-    old = {name: some(name, texts) for name, texts in zip("abc", before, strict=True)}
-    new = {name: some(name, texts) for name, texts in zip("abc", after, strict=True)}
-    graph = build_graph([node for nodes in old.values() for node in nodes], FakeEmbedder())
-    known = graph.identity
-    changed = [name for name in "abc" if before["abc".index(name)] != after["abc".index(name)]]
-    come = [node for name in changed for node in new[name]]
-    updated = update_graph(graph, added=come, removed_documents=changed, embed_model=FakeEmbedder())
-    rebuilt = build_graph([node for nodes in new.values() for node in nodes], FakeEmbedder())
-    assert graph.identity == known
-    assert updated.ids == rebuilt.ids
-    assert updated.kinds == rebuilt.kinds
-    for kind in rebuilt.kinds if rebuilt.ids else ():  # a graph of nothing has no vectors
-        one, other = updated.links(kind), rebuilt.links(kind)
-        assert (one.starts.tolist(), one.targets.tolist()) == (other.starts.tolist(), other.targets.tolist())
-        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6)
 
 
 def test_a_document_comes_whole_or_says_its_positions() -> None:

@@ -13,22 +13,20 @@ import pytest
 from blockbuster import blockbuster_ctx
 from llama_index.core import SimpleDirectoryReader
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.schema import MetadataMode
-from llama_index.core.storage.docstore import SimpleDocumentStore
 from reportlab.pdfgen.canvas import Canvas
 
 import catena
-from catena.effects import Budget, Complete, Services
+from catena.effects import Complete
 from catena.formatting import FidelityReport, FormatOptions
 from catena.library import Preparation, read
-from catena.model import BudgetExceededError, ParameterError, ParseError, ServiceError
+from catena.model import ParameterError, ParseError, ServiceError
 from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
-from llama_index_catena import CatenaNodeParser, CatenaReader
+from llama_index_catena import CatenaReader
 from llama_index_catena.documents import to_core_document
 
 DEMO = Path(catena.__file__).parent / "data" / "demo"
@@ -108,15 +106,6 @@ async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: 
     assert [d.to_dict() for d in await reader.alazy_load_data(files)] == [d.to_dict() for d in documents]
 
 
-def test_no_file_waits_for_another_to_end(files: list[Path]) -> None:
-    asked: dict[str, list[str]] = {}
-    for name, given in (("one", files[:1]), ("other", files[1:]), ("both", files)):
-        model = Formatter(asked=[])
-        CatenaReader(llm=model, options=SMALL, services=Services(max_concurrency=1)).load_data(given)
-        asked[name] = model.asked
-    assert asked["both"][:4] == [asked["one"][0], asked["other"][0], asked["one"][1], asked["other"][1]]
-
-
 def test_a_model_that_cannot_be_trusted_loses_nothing_and_is_named(files: list[Path]) -> None:
     (document,) = CatenaReader(llm=MockLLM(max_tokens=5), options=SMALL).load_data(files[0])
     (plain,) = CatenaReader().load_data(files[0])
@@ -124,17 +113,6 @@ def test_a_model_that_cannot_be_trusted_loses_nothing_and_is_named(files: list[P
     pages = range(1, document.metadata["pages_from_layout"] + 1)
     assert document.metadata["layout_pages"] == ", ".join(map(str, pages)) != ""
     assert (document.metadata["pages_by_model"], document.metadata["fidelity_recall"]) == (0, 0.0)
-
-
-def test_lazily_one_file_is_read_when_it_is_asked_for(files: list[Path]) -> None:
-    model = Formatter(asked=[])
-    documents = CatenaReader(llm=model, options=SMALL).lazy_load_data(files)
-    assert model.asked == []
-    next(documents)
-    first = len(model.asked)
-    assert first > 0
-    next(documents)
-    assert len(model.asked) > first
 
 
 async def test_replies_are_kept_and_never_asked_for_again(files: list[Path], tmp_path: Path) -> None:
@@ -148,13 +126,6 @@ async def test_replies_are_kept_and_never_asked_for_again(files: list[Path], tmp
     assert [d.to_dict() for d in await reader.aload_data(files)] == [d.to_dict() for d in documents]
     assert len(model.asked) == asked
     assert reader.plan(files).total.calls == 0
-
-
-def test_the_services_that_are_given_act(files: list[Path]) -> None:
-    told: list[str] = []
-    services = Services(progress=lambda event: told.append(event.kind))
-    CatenaReader(llm=Formatter(), options=SMALL, services=services).load_data(files[0])
-    assert "finished" in told
 
 
 async def test_async_never_blocks_the_loop(files: list[Path], tmp_path: Path) -> None:
@@ -174,31 +145,6 @@ async def test_it_extracts_for_a_directory_reader(files: list[Path]) -> None:
     assert [document.metadata["file_name"] for document in documents] == ["manual-0.pdf", "manual-1.pdf"]
     assert [document.text.split() for document in documents] == [truth.split() for truth in TRUTHS]
     assert [d.to_dict() for d in await directory.aload_data()] == [d.to_dict() for d in documents]
-
-
-@pytest.mark.slow
-def test_it_serves_other_processes() -> None:
-    reader = CatenaReader(llm=MockLLM(max_tokens=5), journal="replies.db", preparation=Preparation())
-    copy = pickle.loads(pickle.dumps(reader))
-    assert copy.llm.identity == reader.llm.identity  # type: ignore[union-attr]
-    assert (copy.options, copy.preparation, copy.journal) == (reader.options, reader.preparation, reader.journal)
-    directory = SimpleDirectoryReader(
-        input_files=[str(file) for file in MANUALS], file_extractor={".pdf": CatenaReader()}, raise_on_error=True
-    )
-    one, two = directory.load_data(), directory.load_data(num_workers=2)
-    assert [d.to_dict() for d in two] == [d.to_dict() for d in one]
-
-
-def test_a_document_that_did_not_change_is_not_ingested_again(files: list[Path]) -> None:
-    pipeline = IngestionPipeline(
-        transformations=[CatenaNodeParser(max_tokens=80)],
-        docstore=SimpleDocumentStore(),
-        docstore_strategy=DocstoreStrategy.DUPLICATES_ONLY,
-        disable_cache=True,
-    )
-    nodes = pipeline.run(documents=CatenaReader().load_data(files))
-    assert all(node.metadata["first_page"] >= 1 for node in nodes)
-    assert pipeline.run(documents=CatenaReader().load_data(files)) == []
 
 
 def test_files_of_another_file_system_are_read(files: list[Path]) -> None:
@@ -232,9 +178,3 @@ def test_what_cannot_be_read_is_said_before_a_model_is_paid(files: list[Path], t
     assert model.asked == []
     with pytest.raises(ParameterError, match="figures must be False in a reader"):
         CatenaReader(preparation=Preparation(engine="pypdfium2", figures=True))
-
-
-def test_a_cap_on_spending_holds(files: list[Path]) -> None:
-    services = Services(budget=Budget(max_tokens=1))
-    with pytest.raises(BudgetExceededError):
-        CatenaReader(llm=Formatter(), options=SMALL, services=services).load_data(files[0])

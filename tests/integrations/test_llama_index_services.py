@@ -1,40 +1,51 @@
-"""LlamaIndex's models as Catena's services, and Catena's embedder as a LlamaIndex model."""
+"""LlamaIndex's models as Catena's services and the other way, and figures that models see."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import pickle
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    LLMMetadata,
+    MessageRole,
+    TextBlock,
+)
 from llama_index.core.ingestion.pipeline import get_transformation_hash
-from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
+from llama_index_models import Saying
 
+import catena
 from catena import Library
-from catena.effects import LLM, Complete, Embed, Embedder, Search, Services, Store, arun, ask, run
-from catena.enrichment import StaticEmbedder
-from catena.model import InvalidReplyError, ParameterError, Scale, ServiceError
+from catena.effects import LLM, Captioner, Complete, Describe, Embedder, Search, Services, Store, arun, ask, run
+from catena.library import Preparation
+from catena.model import InvalidReplyError, LibraryError, ParameterError, Scale, ServiceError
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeStore
 from llama_index_catena import (
     CatenaEmbedding,
-    CatenaNodeParser,
+    CatenaFigureRetriever,
+    LlamaIndexCaptioner,
     LlamaIndexEmbedder,
     LlamaIndexLLM,
     RetrieverStore,
     retriever_store,
 )
+from llama_index_catena.convert import provenance, to_chunk
 from llama_index_catena.services import completion_of
 
 
@@ -92,12 +103,6 @@ async def test_a_llama_index_embedding_is_an_embedder_with_unit_rows() -> None:
     assert one.embed_documents([]).shape == (await one.aembed_documents([])).shape == (0, 2)
 
 
-def test_more_texts_than_a_batch_keep_their_order() -> None:
-    texts = ["a" * i + "b" for i in range(25)]
-    one = LlamaIndexEmbedder(Letters(embed_batch_size=4, threads=[]))
-    np.testing.assert_array_equal(one.embed_documents(texts)[7], one.embed_query(texts[7]))
-
-
 async def test_a_model_without_async_code_does_not_block_the_loop() -> None:
     main = threading.current_thread().name
     sync, native = embedder(), embedder(AsyncLetters)
@@ -128,26 +133,6 @@ def test_vectors_of_the_wrong_form_are_refused(model: type[Letters], what: str) 
         embedder(model).embed_documents(["a", "b"])
     with pytest.raises(InvalidReplyError, match=r"shape \(1, 2\) where \(1, 3\) was due"):
         embedder(dim=3).embed_query("a")
-
-
-async def test_it_answers_the_cores_requests() -> None:
-    def step(kind: Any) -> Any:
-        return (yield from ask([Embed(texts=("aab", "b"), kind=kind)]))
-
-    services = Services(embedder=embedder())
-    for kind in ("document", "query"):
-        (rows,) = run(step(kind), services)
-        np.testing.assert_allclose(rows[1], [0, 1])
-        np.testing.assert_array_equal((await arun(step(kind), services))[0], rows)
-
-
-def test_a_library_is_searched_with_a_llama_index_model(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# aaa\n\naaa aaa", encoding="utf-8")
-    (tmp_path / "b.md").write_text("# bbb\n\nbbb bbb", encoding="utf-8")
-    with Library.open(tmp_path / "library", embedder=embedder()) as library:
-        library.index([tmp_path / "a.md", tmp_path / "b.md"])
-        assert library.search("bb", routes=["dense"]).hits[0].chunk.document_id == "b.md"
-        assert library.stats().embedder == "llama-index:base_component/letters"
 
 
 class Parrot(CustomLLM):
@@ -215,8 +200,7 @@ async def test_an_llms_error_becomes_ours() -> None:
 
 
 OPENAI = SimpleNamespace(
-    choices=[SimpleNamespace(finish_reason="length")],
-    usage=SimpleNamespace(prompt_tokens=3, completion_tokens=4),
+    choices=[SimpleNamespace(finish_reason="length")], usage=SimpleNamespace(prompt_tokens=3, completion_tokens=4)
 )
 
 
@@ -237,11 +221,6 @@ def test_why_a_reply_ended_and_what_it_took_is_read_where_models_say_it(raw, ext
     response = ChatResponse(message=ChatMessage(content="hi"), raw=raw, additional_kwargs=extra)
     reply = completion_of(response)
     assert (reply.text, reply.finish_reason, reply.input_tokens, reply.output_tokens) == ("hi", *expected)
-
-
-class Broken(BaseRetriever):
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        raise ConnectionError("gone")
 
 
 class Two(BaseRetriever):
@@ -271,30 +250,6 @@ async def test_retrievers_are_routes_of_a_store() -> None:
         store.search(Search(route="two", query="q", k=5, among=("b", "x")))
     assert store.search(Search(route="own", query="q", k=1)).hits == ()
     assert (await store.asearch(Search(route="own", query="q", k=1))).hits == ()
-
-
-async def test_a_retrievers_error_becomes_ours() -> None:
-    store = retriever_store({"broken": Broken()})
-    request = Search(route="broken", query="q", k=1)
-    with pytest.raises(ServiceError, match="broken: ConnectionError: gone"):
-        store.search(request)
-    with pytest.raises(ServiceError, match="broken: ConnectionError: gone"):
-        await store.asearch(request)
-    with pytest.raises(ParameterError, match=r"route must be one of \['broken'\], got 'other'"):
-        store.search(Search(route="other", query="q", k=1))
-    with pytest.raises(ParameterError, match="at least one name"):
-        retriever_store({})
-
-
-async def test_the_shipped_embedding_is_a_llama_index_model() -> None:
-    model, shipped = CatenaEmbedding(), StaticEmbedder()
-    assert model.model_name == shipped.identity
-    np.testing.assert_array_equal(np.float32(model.get_query_embedding("a pump")), shipped.embed_query("a pump"))
-    rows = model.get_text_embedding_batch(["a pump", "b"])
-    np.testing.assert_array_equal(np.float32(rows), shipped.embed_documents(["a pump", "b"]))
-    assert await model.aget_text_embedding_batch(["a pump", "b"]) == rows
-    assert await model.aget_query_embedding("a pump") == model.get_text_embedding("a pump")
-    assert await model.aget_text_embedding("b") == rows[1]
 
 
 def test_an_embedding_model_is_told_apart_and_revived() -> None:
@@ -328,19 +283,93 @@ async def test_an_embedders_own_async_code_is_awaited() -> None:
     assert await model.aget_text_embedding_batch(["x", "y"]) == [[1.0], [1.0]]
 
 
-async def test_nodes_in_a_vector_store_index_answer_without_a_network() -> None:
-    documents = [
-        Document(
-            id_=name, text=f"# {name}\n\n## Cover\n\nTighten the screws to {torque} Nm.\n\n## Fuse\n\nUse T2A.\n"
-        )
-        for name, torque in (("HX200", 3), ("HX210", 4))
-    ]
-    nodes = CatenaNodeParser(min_tokens=0).get_nodes_from_documents(documents)
-    index = VectorStoreIndex(nodes, embed_model=CatenaEmbedding())
-    retriever = index.as_retriever(similarity_top_k=4)
-    (best, *_) = retriever.retrieve("screws of the HX210 cover")
-    assert (best.metadata["headings"], best.node.ref_doc_id) == ("HX210 › Cover", "HX210")
-    fuses = [n.node.ref_doc_id for n in retriever.retrieve("fuse T2A") if "Fuse" in n.text]
-    assert sorted(fuses) == ["HX200", "HX210"]  # equal texts, two hits
-    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
-    assert "headings: HX210 › Cover" in str(await engine.aquery("screws of the HX210 cover"))
+REPORT = Path(catena.__file__).parent / "data" / "demo" / "halden-field-reliability-report-2025.pdf"
+FIGURES = Preparation(engine="pypdfium2", figures=True)
+QUESTION = "failures of all products by half-year"
+TITLE = "Figure 2. Failures per 100 device-years of all products, by half-year"
+SEEN = "A line falls from nine to four; a tortoise sits on it."
+PNG, JPEG = b"\x89PNG\r\n\x1a\n...", b"\xff\xd8\xff..."
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("report")
+    captioner = LlamaIndexCaptioner(Saying(reply=SEEN))
+    with Library.open(
+        folder / "library", preparation=FIGURES, embedder=FakeEmbedder(), services=Services(captioner=captioner)
+    ) as opened:
+        opened.index([REPORT])
+        yield opened
+
+
+async def test_a_figure_is_found_with_its_file_and_all_that_is_known_of_it(library: Library) -> None:
+    retriever = CatenaFigureRetriever(library, similarity_top_k=1)
+    (found,) = retriever.retrieve(QUESTION)
+    (hit,) = library.search_figures(QUESTION, k=1).hits
+    node = found.node
+    assert isinstance(node, ImageNode)
+    assert (node.node_id, found.score, node.text) == (hit.chunk.id, hit.score, hit.chunk.text)
+    assert node.image_path == str(library.figure_file(hit))
+    assert Path(node.image_path).read_bytes() == library.figure(hit).png
+    assert node.image_mimetype == "image/png"
+    known = {name: node.metadata[name] for name in ("figure_title", "caption", "kind", "first_page", "last_page")}
+    assert known == {"figure_title": TITLE, "caption": SEEN, "kind": "figure", "first_page": 4, "last_page": 4}
+    assert node.metadata["figure"] == Path(node.image_path).name
+    assert node.metadata["citation"].startswith("Field Reliability Report 2025 › 6 Development over time, page 4")
+    assert {way["route"] for way in provenance(node)["routes"]} == {"dense", "lexical"}
+    assert all(isinstance(value, str | int | float | bool) for value in node.metadata.values())
+    assert node.ref_doc_id == hit.chunk.document_id
+    assert to_chunk(node).kind == "figure"
+    assert [n.to_dict() for n in await retriever.aretrieve(QUESTION)] == [found.to_dict()]
+    (by_caption,) = CatenaFigureRetriever(library, similarity_top_k=1).retrieve("tortoise")
+    assert by_caption.metadata["caption"] == SEEN
+
+
+def test_where_no_file_can_be_written_the_picture_itself_is_in_the_node(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Path:
+        raise LibraryError("library", "the folder is read-only")
+
+    monkeypatch.setattr(library, "figure_file", refused)
+    (found,) = CatenaFigureRetriever(library, similarity_top_k=1).retrieve(QUESTION)
+    (hit,) = library.search_figures(QUESTION, k=1).hits
+    assert isinstance(found.node, ImageNode)
+    assert found.node.image_path is None
+    assert base64.b64decode(found.node.image or "") == library.figure(hit).png
+
+
+class Awaited(Saying):
+    """As `Saying`, and truly async."""
+
+    async def achat(self, messages: Any, **options: Any) -> ChatResponse:
+        self.asked.append((list(messages), options))
+        return ChatResponse(message=ChatMessage(role=MessageRole.ASSISTANT, content=f"awaited {self.reply}"))
+
+
+@pytest.mark.parametrize(("image", "mimetype"), [(PNG, "image/png"), (JPEG, "image/jpeg")])
+async def test_the_picture_goes_with_the_prompt(image: bytes, mimetype: str) -> None:
+    model = Awaited(reply=SEEN, asked=[])
+    captioner = LlamaIndexCaptioner(model)
+    assert isinstance(captioner, Captioner)
+    services, request = Services(captioner=captioner), Describe(image=image, prompt="What is it?")
+    assert run(ask([request]), services) == [SEEN]
+    assert await arun(ask([request]), services) == [f"awaited {SEEN}"]
+    for messages, options in model.asked:
+        (message,) = messages
+        text, picture = message.blocks
+        assert (message.role, text) == (MessageRole.USER, TextBlock(text="What is it?"))
+        assert (picture.resolve_image().read(), picture.image_mimetype) == (image, mimetype)
+        assert options == {"max_tokens": 400}
+
+
+async def test_what_is_no_caption_is_refused() -> None:
+    for reason in ("length", "content_filter"):
+        captioner = LlamaIndexCaptioner(Saying(reply="A line falls fr", finish_reason=reason))
+        with pytest.raises(InvalidReplyError, match="did not end by itself"):
+            captioner.caption(PNG, "What is it?")
+        with pytest.raises(InvalidReplyError, match="did not end by itself"):
+            await captioner.acaption(PNG, "What is it?")
+    with pytest.raises(ServiceError) as caught:
+        LlamaIndexCaptioner(Saying(reply="fail")).caption(PNG, "What is it?")
+    assert "abc123" not in str(caught.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -15,10 +14,8 @@ from blockbuster import blockbuster_ctx
 from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import BaseNode, IndexNode
-from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
-from llama_index_models import Saying
 from llama_index_views import BODIES, HOUSING, SEAL, Counted, Texts, index_of, llm, manual, sections_of
 
 from catena.enrichment import LEDGER, Keywords, Summaries, record_key
@@ -83,46 +80,6 @@ def test_a_section_that_changed_has_new_views_and_no_other_is_asked_for_or_embed
     embed_model.texts.clear()
     assert views.replace(sections_of(changed)) == ViewChanges(views_kept=9)
     assert (len(model.asked) - asked, embed_model.texts) == (2, [])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("store", [SimpleVectorStore, Texts])
-def test_after_three_hundred_edits_all_stands_as_if_indexed_at_once(store: type[SimpleVectorStore]) -> None:
-    chance = random.Random(5)
-    pool = {f"Part {number}": f"Part {number} has {number + 2} screws of steel. " * 9 for number in range(8)}
-    index = index_of(store=store())
-    views = CatenaViewIndex(index, CatenaViewExtractor(PLAIN, passage_tokens=40))
-    now: dict[str, dict[str, str]] = {}
-    for step in range(300):
-        name = chance.choice(("a", "b", "c"))
-        sections = dict(now.get(name, {}))
-        act = chance.choice(("add", "edit", "drop", "shuffle", "delete"))
-        title = chance.choice(list(pool))
-        if act == "add" or not sections:
-            sections[title] = pool[title]
-        elif act == "edit":
-            sections[chance.choice(list(sections))] = f"{pool[title]} Revision {step}."
-        elif act == "drop":
-            del sections[chance.choice(list(sections))]
-        else:
-            order = list(sections)
-            chance.shuffle(order)
-            sections = {key: sections[key] for key in order}
-        if act == "delete" or not sections:
-            now.pop(name, None)
-            views.delete(name)
-        else:
-            now[name] = sections
-            views.replace(sections_of(manual(name, sections)))
-        if step % 30 == 29:
-            documents = [manual(name, now[name]) for name in sorted(now)]
-            ids = {view for name in now for view in index.docstore.get_ref_doc_info(name).node_ids}
-            assert set(index.docstore.docs) == ids
-            expected = index_of(store=store())
-            CatenaViewIndex(expected, CatenaViewExtractor(PLAIN, passage_tokens=40)).add(sections_of(*documents))
-            assert held(index) == held(expected)
-    views.delete(*now)
-    assert held(index) == fresh([])
 
 
 class Failing:
@@ -192,24 +149,6 @@ def test_what_a_model_wrote_before_a_store_failed_is_not_asked_for_again() -> No
     asked = len(model.asked)
     assert views.add(sections_of()).views_added == 2 * len(BODIES)
     assert len(model.asked) == asked
-
-
-def test_what_a_model_did_not_give_is_asked_for_by_the_next_call() -> None:
-    index = index_of()
-    first = CatenaViewIndex(index, CatenaViewExtractor(["headed", Keywords()], llm=Saying(reply="No."))).add(
-        sections_of()
-    )
-    assert (len(first.degraded), first.views_added) == (len(BODIES), len(BODIES))
-    again = CatenaViewIndex(index, CatenaViewExtractor(["headed", Keywords()], llm=llm())).replace(sections_of())
-    assert (again.degraded, again.views_added, again.views_kept) == ((), len(BODIES), len(BODIES))
-
-
-def test_other_makers_are_other_views() -> None:
-    index = index_of()
-    CatenaViewIndex(index, CatenaViewExtractor(["headed"])).add(sections_of())
-    changes = CatenaViewIndex(index, CatenaViewExtractor(["raw"])).replace(sections_of())
-    assert (changes.views_added, changes.views_deleted, changes.parents_written) == (3, 3, 0)
-    assert held(index) == fresh(sections_of(), ["raw"])
 
 
 async def test_async_writes_and_removes_the_same() -> None:
@@ -299,10 +238,6 @@ class Written(BasePydanticVectorStore):
 def test_what_cannot_be_kept_in_step_is_refused() -> None:
     with pytest.raises(ParameterError, match="delete_nodes"):
         CatenaViewIndex(index_of(store=Written()))
-    with pytest.raises(ParameterError, match="index"):
-        CatenaViewIndex(SimpleDocumentStore())  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="parents"):
-        CatenaViewIndex(index_of(), CatenaViewExtractor(PLAIN, parents="inside"))
     index = index_of(embed_model=MockEmbedding(4))
     node = IndexNode(id_=record_key(LEDGER, "pump"), text="no record", index_id="x")
     index.docstore.add_documents([node])

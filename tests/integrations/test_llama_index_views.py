@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,34 +13,23 @@ import pytest
 from blockbuster import blockbuster_ctx
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.ingestion import DocstoreStrategy, IngestionCache, IngestionPipeline
-from llama_index.core.ingestion.pipeline import get_transformation_hash
-from llama_index.core.retrievers import RecursiveRetriever
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    IndexNode,
-    MetadataMode,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
-)
+from llama_index.core.schema import BaseNode, Document, IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryResult
+from llama_index_graphs import Finding
 from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import chain, splitter
-from llama_index_views import BODIES, HOUSING, PARSER, SEAL, Counted, Texts, index_of, llm, manual, sections_of
+from llama_index_views import BODIES, SEAL, Counted, Texts, index_of, llm, manual, sections_of
 
 from catena.effects import Step
 from catena.enrichment import Keywords, MadeViews, Questions, Summaries
-from catena.model import Chunk, ParameterError, ViewError
-from catena.retrieval import ExactUnion, ViewRankFusion
+from catena.model import ParameterError, ViewError
+from catena.retrieval import ExactUnion
 from catena.retrieval.view_search import ViewScoreFusion
 from catena.structure import passages_of
 from llama_index_catena import (
-    CatenaEmbedding,
     CatenaMultiViewRetriever,
     CatenaViewExtractor,
     CatenaViewIndex,
@@ -161,15 +151,6 @@ def test_what_a_model_fails_at_is_told_and_costs_that_view_alone(caplog: pytest.
     assert events[0].what in caplog.text
 
 
-def test_the_prompts_version_is_part_of_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def key() -> str:
-        return get_transformation_hash(sections_of(), CatenaViewExtractor([Keywords()], llm=llm()))
-
-    before = key()
-    monkeypatch.setattr(Keywords, "version", property(lambda self: "a newer prompt"))
-    assert key() != before
-
-
 def test_it_survives_being_written_down_and_pickled() -> None:
     extractor = CatenaViewExtractor((*HOW, Questions(count=2)), llm=llm(), metadata_keys=["title"])
     expected = extractor(sections_of())
@@ -180,67 +161,6 @@ def test_it_survives_being_written_down_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(offline))(sections_of()) == offline(sections_of())
     with pytest.raises(ParameterError, match="given again"):
         CatenaViewExtractor.from_dict(CatenaViewExtractor([Headings()]).to_dict())
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"views": [Keywords()]}, "llm"),
-        ({"views": []}, "views"),
-        ({"views": "raw"}, "views"),
-        ({"views": ["whole"]}, "views"),
-        ({"views": [Keywords]}, "views"),
-        ({"passage_tokens": 0}, "passage_tokens"),
-        ({"parents": "outside"}, "parents"),
-    ],
-)
-def test_options_out_of_range_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        CatenaViewExtractor(**options)
-    twice = [TextNode(id_="a", text="One."), TextNode(id_="a", text="Two.")]
-    with pytest.raises(ParameterError, match="all different"):
-        CatenaViewExtractor(["raw"])(twice)
-
-
-def test_a_pipeline_keeps_views_in_its_cache_and_asks_a_model_once() -> None:
-    model, cache = llm(), IngestionCache()
-    steps = [PARSER, CatenaViewExtractor([Keywords()], llm=model)]
-    first = IngestionPipeline(transformations=steps, cache=cache).run(documents=[manual()])
-    assert len(model.asked) == len(BODIES)
-    again = IngestionPipeline(transformations=steps, cache=cache).run(documents=[manual()])
-    assert len(model.asked) == len(BODIES)
-    assert [type(node) for node in again] == [type(node) for node in first]
-    assert [node.to_dict() for node in again] == [node.to_dict() for node in first]
-
-
-def test_upserts_of_a_pipeline_leave_no_view_of_an_older_version() -> None:
-    store = SimpleVectorStore()
-    pipeline = IngestionPipeline(
-        transformations=[PARSER, CatenaViewExtractor(HOW), Counted()],
-        docstore=SimpleDocumentStore(),
-        vector_store=store,
-        docstore_strategy=DocstoreStrategy.UPSERTS_AND_DELETE,
-    )
-    pipeline.run(documents=[manual(), manual("other")])
-    changed = manual(sections={"Seal": SEAL, "Lid": HOUSING})
-    made = pipeline.run(documents=[changed, manual("other")])
-    kept = {id_ for id_, ref in store.data.text_id_to_ref_doc_id.items() if ref == "pump"}
-    assert kept == {node.node_id for node in made}
-    pipeline.run(documents=[manual("other")])
-    assert set(store.data.text_id_to_ref_doc_id.values()) == {"other"}
-
-
-def test_llamaindexs_recursive_retriever_follows_the_views() -> None:
-    parents = sections_of()
-    index = index_of(views_in(CatenaViewExtractor(HOW)(parents)))
-    recursive = RecursiveRetriever(
-        "vector",
-        retriever_dict={"vector": index.as_retriever(similarity_top_k=3)},
-        node_dict={node.node_id: node for node in parents},
-    )
-    found = recursive.retrieve(QUESTION)
-    assert found[0].node.node_id == parents[2].node_id
-    assert {node.node_id for node in found} <= {node.node_id for node in parents}
 
 
 @pytest.mark.parametrize("store", [SimpleVectorStore, Texts])
@@ -276,24 +196,6 @@ async def test_parents_come_in_raw_text_with_the_views_that_found_them() -> None
         assert [each.to_dict() for each in await multi.aretrieve(QUESTION)] == [each.to_dict() for each in found]
     assert "CatenaMultiViewRetriever._aretrieve" in heard.spans
     assert multi.ranking(QUESTION) == await multi.aranking(QueryBundle(QUESTION))
-
-
-def test_the_papers_rule_takes_turns_and_k_may_be_one_and_a_half() -> None:
-    multi = retriever(similarity_top_k=1.5)
-    assert 1 <= len(multi.retrieve(QUESTION)) <= len(KINDS)
-    fused = retriever(rule=ViewRankFusion(weights={"keywords": 0.0}), similarity_top_k=2).retrieve(QUESTION)
-    assert len(fused) == 2
-    assert retriever(similarity_top_k=0).retrieve(QUESTION) == []
-
-
-def test_many_passages_of_one_parent_do_not_keep_others_out() -> None:
-    parents = sections_of()
-    made = views_in(CatenaViewExtractor(["passage"], passage_tokens=20)(parents))
-    multi = CatenaMultiViewRetriever(
-        index_of(made), views=["passage"], parents={n.node_id: n for n in parents}, depth=3, rule=ExactUnion()
-    )
-    assert len({view.index_id for view in made}) == 3
-    assert len(multi.retrieve("Tighten screws crosswise newton metres cover")) == 3
 
 
 def test_a_bundles_own_texts_or_vector_take_the_place_of_the_question() -> None:
@@ -349,15 +251,8 @@ def test_without_a_filter_that_works_more_hits_are_grouped_and_that_is_told(stor
     assert (quiet.hits, quiet.degraded) == (ranking.hits, ())
 
 
-class Fixed(BaseRetriever):
-    """Finds what it was given; sync only."""
-
-    def __init__(self, nodes: list[BaseNode], scores: list[float | None] | None = None) -> None:
-        super().__init__()
-        self.nodes, self.scores = nodes, scores or [None] * len(nodes)
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=node, score=score) for node, score in zip(self.nodes, self.scores, strict=True)]
+def finding(nodes: Sequence[BaseNode], scores: Sequence[float | None]) -> Finding:
+    return Finding(list(zip(nodes, scores, strict=True)))
 
 
 class Broken(BaseRetriever):
@@ -368,7 +263,7 @@ class Broken(BaseRetriever):
 async def test_any_retrievers_are_views_also_of_nodes_of_any_parser(caplog: pytest.LogCaptureFixture) -> None:
     a, b, c = chain("d", ["The seal. ", "The cover. ", "The housing. "])
     summaries: list[BaseNode] = [IndexNode(text=text, index_id=b.node_id) for text in ("All about covers", "More")]
-    sources = {"raw": Fixed([a, b], [0.9, 0.0]), "summary": Fixed(summaries, [0.7, 0.2]), "questions": Broken()}
+    sources = {"raw": finding([a, b], [0.9, 0.0]), "summary": finding(summaries, [0.7, 0.2]), "questions": Broken()}
     multi = CatenaMultiViewRetriever(sources, parents={b.node_id: b}, rule=ExactUnion())
     with listening() as told, caplog.at_level(logging.WARNING):
         found = multi.retrieve("covers")
@@ -392,32 +287,6 @@ def test_parents_come_out_of_a_docstore_and_a_missing_one_is_told() -> None:
     ranking = retriever(parents=docstore, rule=ExactUnion()).ranking(QUESTION)
     assert {hit.chunk.id for hit in ranking.hits} == {node.node_id for node in parents[1:]}
     assert any(parents[0].node_id in part.why for part in ranking.degraded)
-    with pytest.raises(ParameterError, match="parents"):
-        CatenaMultiViewRetriever({"raw": Fixed([IndexNode(text="x", index_id="y")])}).retrieve("x")
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"source": {}}, "source"),
-        ({"source": {"raw": Broken()}, "views": ["summary"]}, "views"),
-        ({"source": {"raw": Broken()}, "filters": MetadataFilters(filters=[])}, "filters"),
-        ({"source": {"raw": Broken()}, "filtering": "guess"}, "filtering"),
-        ({"source": {"raw": Broken()}, "parents": ["a"]}, "parents"),
-    ],
-)
-def test_sources_that_make_no_sense_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        CatenaMultiViewRetriever(**options)
-
-
-def test_the_shipped_embedding_finds_sections_by_their_views() -> None:
-    parents = sections_of()
-    made = views_in(CatenaViewExtractor()(parents))
-    index = index_of(made, embed_model=CatenaEmbedding())
-    multi = CatenaMultiViewRetriever(index, parents={node.node_id: node for node in parents})
-    chunk: Chunk = multi.ranking(QUESTION).hits[0].chunk
-    assert chunk.path == ("Pump", "Cover")
 
 
 class Distances(SimpleVectorStore):
@@ -440,20 +309,11 @@ def test_distances_rank_as_likeness_does() -> None:
     assert orders[0] == orders[1]
 
 
-class Given(BaseRetriever):
-    def __init__(self, nodes: list[BaseNode], scores: list[float | None]) -> None:
-        super().__init__()
-        self._found = list(zip(nodes, scores, strict=True))
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=node, score=score) for node, score in self._found]
-
-
 def test_retrievers_of_the_nodes_given_find_the_same_sections_as_the_index_that_renamed_them() -> None:
     nodes = sections_of()
     views = CatenaViewIndex(index_of(), CatenaViewExtractor(["raw"]))
     views.add(nodes)
-    retrievers = {"headed": Given(nodes, [3.0, 2.0, 1.0]), "raw": views.index.as_retriever(similarity_top_k=3)}
+    retrievers = {"headed": finding(nodes, [3.0, 2.0, 1.0]), "raw": views.index.as_retriever(similarity_top_k=3)}
     both = CatenaMultiViewRetriever(retrievers, parents=views.index.docstore, rule=ExactUnion(), similarity_top_k=6)
     found = both.retrieve("seal")
     assert len({each.node.get_content() for each in found}) == len(found) == 3
@@ -464,19 +324,5 @@ def test_retrievers_of_the_nodes_given_find_the_same_sections_as_the_index_that_
 @pytest.mark.parametrize("score", [None, float("nan")])
 def test_scores_count_where_all_are_numbers(score: float | None) -> None:
     nodes = sections_of()
-    found = CatenaMultiViewRetriever({"raw": Given(nodes, [0.2, 0.3, score])}, rule=ViewScoreFusion()).retrieve("?")
+    found = CatenaMultiViewRetriever({"raw": finding(nodes, [0.2, 0.3, score])}, rule=ViewScoreFusion()).retrieve("?")
     assert [each.node.node_id for each in found] == [node.node_id for node in nodes]
-
-
-@pytest.mark.parametrize("k", ["3", float("nan"), float("inf"), None])
-def test_a_k_that_is_no_number_is_named(k: Any) -> None:
-    with pytest.raises(ParameterError, match="k must be"):
-        retriever(similarity_top_k=k).retrieve("seal")
-
-
-@pytest.mark.parametrize(
-    "options", [{"metadata_keys": "source"}, {"passage_tokens": None}, {"passage_tokens": True}], ids=str
-)
-def test_options_of_another_kind_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(options))):
-        CatenaViewExtractor(**options)

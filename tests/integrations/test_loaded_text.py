@@ -36,8 +36,7 @@ class PDFReader(BaseReader):
         reader = PdfReader(file)
         return [
             LlamaIndexDocument(
-                text=page.extract_text(),
-                metadata={"page_label": label, "file_name": file.name, **(extra_info or {})},
+                text=page.extract_text(), metadata={"page_label": label, "file_name": file.name, **(extra_info or {})}
             )
             for page, label in zip(reader.pages, reader.page_labels, strict=True)
         ]

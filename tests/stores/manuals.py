@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from blockbuster import blockbuster_ctx
@@ -61,6 +62,27 @@ SLICES = {
 }
 
 _AWAITED = {"retrieve": "aretrieve", "postprocess_nodes": "apostprocess_nodes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a store may put what it has.
+
+    Attributes:
+        name: of a collection or table, of this test alone.
+        folder: empty.
+        postgres: folder of the socket of a server; "" where there is none.
+        awaited: whether the store is to be awaited.
+    """
+
+    name: str
+    folder: Path
+    postgres: str
+    awaited: bool = False
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://postgres@/postgres?host={self.postgres}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from manuals import Place
 
 from langchain_catena import CatenaEmbeddings
 
 EMBEDDINGS = CatenaEmbeddings()
 DIM = len(EMBEDDINGS.embed_query("length"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a store may put what it has.
-
-    Attributes:
-        name: of a collection or table, of this test alone.
-        folder: empty.
-        postgres: folder of the socket of a server; "" where there is none.
-        awaited: whether the store is to be awaited.
-    """
-
-    name: str
-    folder: Path
-    postgres: str
-    awaited: bool
-
-    @property
-    def url(self) -> str:
-        return f"postgresql+psycopg://postgres@/postgres?host={self.postgres}"
 
 
 Filter = Callable[[str, str], Mapping[str, Any]]

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from manuals import Place
 
 from llama_index_catena import CatenaEmbedding
 
 EMBEDDING = CatenaEmbedding()
 DIM = len(EMBEDDING.get_query_embedding("length"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a store may put what it has.
-
-    Attributes:
-        name: of a collection or table, of this test alone.
-        folder: empty.
-        postgres: folder of the socket of a server; "" where there is none.
-    """
-
-    name: str
-    folder: Path
-    postgres: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +81,8 @@ def _lancedb(place: Place) -> Any:
 def _postgres(place: Place) -> Any:
     from llama_index.vector_stores.postgres import PGVectorStore
 
-    url = f"postgresql+psycopg://postgres@/postgres?host={place.postgres}"
-    return PGVectorStore(
-        url, url, table_name=place.name, embed_dim=DIM, initialization_fail_on_error=True
-    )  # fmt: skip
+    how: Any = {"table_name": place.name, "embed_dim": DIM, "initialization_fail_on_error": True}
+    return PGVectorStore(place.url, place.url, **how)
 
 
 KINDS = (

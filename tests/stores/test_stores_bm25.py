@@ -5,26 +5,15 @@ Its package wants an older PyStemmer than the constraints have, hence here.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode
 from manuals import SCREWS, TEXTS, TITLES
 
-from catena import Library
-from catena.effects import Services
-from catena.retrieval import RankFusion, RoutedStore
-from llama_index_catena import (
-    CatenaEmbedding,
-    CatenaMultiViewRetriever,
-    CatenaNodeParser,
-    CatenaRetriever,
-    retriever_route,
-)
+from llama_index_catena import CatenaEmbedding, CatenaMultiViewRetriever, CatenaNodeParser, CatenaRetriever
 from llama_index_catena.convert import provenance
 
 
@@ -60,20 +49,3 @@ def test_its_words_are_a_view_beside_ours(words: BaseRetriever, vectors: BaseRet
     found = CatenaMultiViewRetriever({"raw": words, "headed": vectors}, similarity_top_k=2).retrieve(SCREWS)
     assert "screws" in found[0].text
     assert provenance(found[0].node)["views"].keys() == {"raw", "headed"}
-
-
-def test_it_stands_beside_a_library(words: BaseRetriever, tmp_path: Path) -> None:
-    for name, text in TEXTS.items():
-        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
-    with Library.open(tmp_path / "library") as library:
-        library.index(sorted(tmp_path.glob("*.md")))
-        own = CatenaRetriever(library, similarity_top_k=4)
-        theirs = QueryFusionRetriever(
-            [words, own], llm=MockLLM(), mode="reciprocal_rerank", num_queries=1, use_async=False
-        )
-        assert "screws" in theirs.retrieve(SCREWS)[0].text
-        store = RoutedStore({"words": retriever_route(words)}, beside=library.store)
-        both = Services(embedder=library.services.embedder, store=store)
-        found = CatenaRetriever(both, routes=["dense", "words"], fusion=RankFusion()).retrieve(SCREWS)
-        routes = {way["route"] for each in found for way in provenance(each.node)["routes"]}
-        assert routes >= {"dense", "words"}

@@ -9,29 +9,23 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from langchain_community.retrievers import BM25Retriever
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
-from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls
-from stores_of_langchain import EMBEDDINGS, KINDS, Kind, Place
+from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls, Place
+from stores_of_langchain import EMBEDDINGS, KINDS, Kind
 
-from catena.effects import Services
 from catena.enrichment import ContextOptions
-from catena.retrieval import RankFusion, RoutedStore
 from catena.segments import Constant, SegmentSearch
 from catena.structure import SectionChunkOptions
 from langchain_catena import (
     CatenaDocumentTransformer,
     CatenaEntityTransformer,
     CatenaGraphRetriever,
-    CatenaRetriever,
     CatenaSegmentExtractor,
     CatenaSegmentRetriever,
     CatenaViewIndex,
-    RetrieverStore,
     build_graph,
-    retriever_route,
     with_uuids,
 )
 
@@ -247,39 +241,11 @@ async def test_a_graph_of_the_chunks_is_walked_from_the_store(kind: Kind, filled
     assert sorted_by_id(kind, [each for each in found if known(kind, each)[0] in by_store])
 
 
-async def test_the_store_is_a_route_beside_ours(kind: Kind, filled: VectorStore, calls: Calls) -> None:
-    chunks = chunks_for(kind)
-    words = BM25Retriever.from_documents(chunks, k=3)
-    base = filled.as_retriever(search_kwargs={"k": 3})
-    by_store = [known(kind, each)[0] for each in await calls(filled, "similarity_search", SCREWS, k=3)]
-    found = await calls(CatenaRetriever.over({"vectors": base, "words": words}, k=ALL), "invoke", SCREWS)
-    ids = [each.metadata["chunk_id"] if each.id is None else each.id for each in found]
-    assert len(ids) == len(set(ids))  # a chunk that both found is one
-    ways = {name: {way["route"]: way["rank"] for way in each.metadata["catena"]["routes"]}
-            for name, each in zip(ids, found, strict=True)}  # fmt: skip
-    assert [name for name in sorted(ways, key=lambda name: ways[name].get("vectors", ALL))][:3] == by_store
-    assert ways[chunks[0].id].keys() == {"vectors", "words"}
-    assert ids[0] == chunks[0].id
-    store = RoutedStore({"vectors": retriever_route(base)}, beside=RetrieverStore({"words": words}))
-    mixed = CatenaRetriever(services=Services(store=store), routes=("vectors", "words"), fusion=RankFusion(), k=1)
-    assert (await calls(mixed, "invoke", SCREWS))[0].page_content == chunks[0].page_content
-
-
 async def test_a_filter_keeps_one_document(kind: Kind, filled: VectorStore, calls: Calls) -> None:
     asked = kind.where("document_id", "hx200")
     found = await calls(filled, "similarity_search", SCREWS, k=ALL, **asked)
     assert {each.metadata["document_id"] for each in found} == {"hx200"}
     assert len(found) == sum(chunk.metadata["document_id"] == "hx200" for chunk in chunks_for(kind))
-
-    def obey(where: Any) -> Any:
-        return {"k": 2, **kind.where("document_id", where["document_id"])}
-
-    route = RoutedStore({"vectors": retriever_route(filled.as_retriever(), obey=obey)})
-    filtered = CatenaRetriever(
-        services=Services(store=route), routes=("vectors",), fusion=RankFusion(), where={"document_id": "hx200"}
-    )
-    nearest = await calls(filtered, "invoke", SCREWS)
-    assert [each.metadata["document_id"] for each in nearest] == ["hx200", "hx200"]
 
 
 async def test_scores_are_of_the_direction_that_the_page_names(kind: Kind, filled: VectorStore, calls: Calls) -> None:

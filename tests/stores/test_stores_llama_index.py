@@ -14,12 +14,10 @@ from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls
-from stores_of_llama_index import DIM, EMBEDDING, KINDS, Kind, Place
+from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls, Place
+from stores_of_llama_index import DIM, EMBEDDING, KINDS, Kind
 
-from catena.effects import Services
 from catena.model import ParameterError, ServiceError
-from catena.retrieval import RankFusion, RoutedStore
 from catena.segments import Constant, SegmentSearch
 from catena.structure import SectionChunkOptions
 from llama_index_catena import (
@@ -27,13 +25,10 @@ from llama_index_catena import (
     CatenaEntityExtractor,
     CatenaGraphRetriever,
     CatenaNodeParser,
-    CatenaRetriever,
     CatenaSegmentPostprocessor,
     CatenaSegmentRetriever,
     CatenaViewIndex,
     build_graph,
-    retriever_route,
-    retriever_store,
     with_uuids,
 )
 from llama_index_catena.convert import provenance
@@ -211,9 +206,7 @@ async def test_segments_take_their_neighbours_from_the_store(
     nodes = nodes_for(kind)
     neighbours: Any = filled.vector_store if kind.nodes else filled.docstore
     retriever = CatenaSegmentRetriever(
-        filled.as_retriever(similarity_top_k=3),
-        neighbours=neighbours,
-        options=SegmentSearch(calibration=Constant()),
+        filled.as_retriever(similarity_top_k=3), neighbours=neighbours, options=SegmentSearch(calibration=Constant())
     )
     found = plain(await calls(retriever, "retrieve", SCREWS))
     assert SLICES["first"] in found[0].get_content()
@@ -249,22 +242,6 @@ async def test_a_graph_of_the_index_is_walked(kind: Kind, filled: VectorStoreInd
         assert each.node.get_content() == given[each.node_id].get_content()
 
 
-async def test_the_store_is_a_route_beside_ours(kind: Kind, filled: VectorStoreIndex, calls: Calls) -> None:
-    nodes = nodes_for(kind)
-    other = VectorStoreIndex(nodes, embed_model=EMBEDDING).as_retriever(similarity_top_k=3)
-    base = filled.as_retriever(similarity_top_k=3)
-    near = [each.node_id for each in await search(filled, SCREWS, 3)]
-    store = RoutedStore({"mine": retriever_route(base)}, beside=retriever_store({"memory": other}))
-    fused = CatenaRetriever(Services(store=store), routes=["mine", "memory"], fusion=RankFusion())
-    found = await calls(fused, "retrieve", SCREWS)
-    assert [each.node_id for each in found] == near  # both say the same, in the same order
-    for rank, each in enumerate(found, start=1):
-        ways = {way["route"]: way for way in provenance(each.node)["routes"]}
-        assert ways["mine"]["rank"] == ways["memory"]["rank"] == rank
-        assert (ways["mine"]["score"] < 0) == kind.distances
-    assert found[0].node_id == nodes[0].node_id
-
-
 async def test_a_filter_keeps_one_document(kind: Kind, filled: VectorStoreIndex, calls: Calls) -> None:
     if not kind.filters:
         with pytest.raises(Exception, match=r"(?i)filters not implemented"):
@@ -274,16 +251,6 @@ async def test_a_filter_keeps_one_document(kind: Kind, filled: VectorStoreIndex,
         found = plain(await search(filled, SCREWS, filters=by_metadata(key, value)))
         assert {node.ref_doc_id for node in found} == {"hx200"}
         assert len(found) == sum(node.ref_doc_id == "hx200" for node in nodes_for(kind))
-
-    def obey(where: Any) -> Any:
-        return filled.as_retriever(similarity_top_k=2, filters=by_metadata("document_id", where["document_id"]))
-
-    route = RoutedStore({"mine": retriever_route(filled.as_retriever(), obey=obey)})
-    filtered = CatenaRetriever(
-        Services(store=route), routes=["mine"], fusion=RankFusion(), where={"document_id": "hx200"}
-    )
-    nearest = await calls(filtered, "retrieve", SCREWS)
-    assert [each.node.ref_doc_id for each in nearest] == ["hx200", "hx200"]
 
 
 async def test_scores_are_of_the_direction_that_the_page_names(kind: Kind, filled: VectorStoreIndex) -> None:

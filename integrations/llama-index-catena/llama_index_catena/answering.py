@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,7 +35,7 @@ from catena.library import BaseLibrary, answer_from_step
 from catena.retrieval import Queries, decompose, generate_queries
 from catena.segments import SegmentHit
 from llama_index_catena.components import CorePrompts, Remade, bundle_of, checked_arguments, dispatcher, tell_degraded
-from llama_index_catena.graph.chains import chains_of
+from llama_index_catena.graph.retrieval import chains_of
 from llama_index_catena.retrieval import RouteDegradedEvent
 from llama_index_catena.segment_nodes import apart, passage_node, to_segment, unknown_in
 from llama_index_catena.segments import CatenaSegmentRetriever
@@ -46,7 +45,53 @@ NO_ANSWER = "Empty Response"
 """The answer of LlamaIndex's query engines where nothing was found."""
 
 
-class CatenaQueryEngine(Remade, BaseQueryEngine):
+class _Answers:
+    """Has a step of the core write the response, and tells of start and end whatever happens."""
+
+    callback_manager: CallbackManager
+    _services: Services
+
+    def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]:
+        raise NotImplementedError
+
+    def _answered(
+        self, query: QueryBundle, nodes: Sequence[NodeWithScore], more: Sequence[NodeWithScore] | None
+    ) -> Response:
+        with self._synthesis(query, more) as told:
+            told.append(run(self._step(query, nodes), self._services))
+        return told[0]
+
+    async def _aanswered(
+        self, query: QueryBundle, nodes: Sequence[NodeWithScore], more: Sequence[NodeWithScore] | None
+    ) -> Response:
+        with self._synthesis(query, more) as told:
+            told.append(await arun(self._step(query, nodes), self._services))
+        return told[0]
+
+    @contextmanager
+    def _synthesis(self, query: QueryBundle, more: Sequence[NodeWithScore] | None) -> Iterator[list[Response]]:
+        dispatcher.event(SynthesizeStartEvent(query=query))
+        told: list[Response] = []
+        try:
+            with _event(self.callback_manager, CBEventType.SYNTHESIZE, query, told):
+                yield told
+                told[0].source_nodes += more or ()
+        finally:
+            dispatcher.event(SynthesizeEndEvent(query=query, response=told[0] if told else Response(response=None)))
+
+
+@contextmanager
+def _event(
+    callback_manager: CallbackManager, kind: CBEventType, query: QueryBundle, told: list[Response] | None = None
+) -> Iterator[list[Response]]:
+    """Tell callbacks of the start and the end of something that gives a response."""
+    told = [] if told is None else told
+    with callback_manager.event(kind, payload={EventPayload.QUERY_STR: query.query_str}) as event:
+        yield told
+        event.on_end(payload={EventPayload.RESPONSE: told[0]})
+
+
+class CatenaQueryEngine(_Answers, Remade, BaseQueryEngine):
     """Answers from segments of any number of documents, and looks every quote of the answer up in its source.
 
     The response's `source_nodes` are the passages that the model read: node n - 1 is the answer's [n]. Its `metadata`
@@ -112,10 +157,7 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> Response:
         """Return an answer from nodes; further source nodes are added to the response as they are."""
-        with _synthesis(self.callback_manager, query_bundle) as told:
-            step = responded(query_bundle, nodes, self.options, additional_source_nodes or ())
-            told.append(run(step, self._services))
-        return told[0]
+        return self._answered(query_bundle, nodes, additional_source_nodes)
 
     @dispatcher.span
     async def asynthesize(
@@ -125,54 +167,29 @@ class CatenaQueryEngine(Remade, BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> Response:
         """As `synthesize`, without blocking the event loop."""
-        with _synthesis(self.callback_manager, query_bundle) as told:
-            step = responded(query_bundle, nodes, self.options, additional_source_nodes or ())
-            told.append(await arun(step, self._services))
-        return told[0]
+        return await self._aanswered(query_bundle, nodes, additional_source_nodes)
+
+    def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]:
+        return responded(query, nodes, self.options)
 
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> Response:
-        with self._told(query_bundle) as told:
+        with _event(self.callback_manager, CBEventType.QUERY, query_bundle) as told:
             told.append(self.synthesize(query_bundle, self.retrieve(query_bundle)))
         return told[0]
 
     @dispatcher.span
     async def _aquery(self, query_bundle: QueryBundle) -> Response:
-        with self._told(query_bundle) as told:
+        with _event(self.callback_manager, CBEventType.QUERY, query_bundle) as told:
             told.append(await self.asynthesize(query_bundle, await self.aretrieve(query_bundle)))
         return told[0]
 
-    @contextmanager
-    def _told(self, query: QueryBundle) -> Iterator[list[Response]]:
-        """Tell callbacks of the start and the end of a query."""
-        told: list[Response] = []
-        payload: dict[str, Any] = {EventPayload.QUERY_STR: query.query_str}
-        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
-            yield told
-            event.on_end(payload={EventPayload.RESPONSE: told[0]})
 
-
-@contextmanager
-def _synthesis(callback_manager: CallbackManager, query: QueryBundle) -> Iterator[list[Response]]:
-    """Tell of the start and, whatever happens, the end of an answer, and of what it is."""
-    told: list[Response] = []
-    dispatcher.event(SynthesizeStartEvent(query=query))
-    payload: dict[str, Any] = {EventPayload.QUERY_STR: query.query_str}
-    try:
-        with callback_manager.event(CBEventType.SYNTHESIZE, payload=payload) as event:
-            yield told
-            event.on_end(payload={EventPayload.RESPONSE: told[0]})
-    finally:
-        dispatcher.event(SynthesizeEndEvent(query=query, response=told[0] if told else Response(response=None)))
-
-
-def responded(
-    query: QueryBundle, nodes: Sequence[NodeWithScore], options: AnswerOptions, more: Sequence[NodeWithScore] = ()
-) -> Step[Response]:
+def responded(query: QueryBundle, nodes: Sequence[NodeWithScore], options: AnswerOptions) -> Step[Response]:
     """Answer a question from nodes, as a step of the core; a store among the services gives the pages of quotes."""
     passages, _ = apart(nodes)
     answer = yield from answer_from_step(query.query_str, _segments(passages), options, nowhere=unknown_in(nodes))
-    return cited_response(answer, nodes, more)
+    return cited_response(answer, nodes)
 
 
 def _segments(passages: Sequence[NodeWithScore]) -> list[SegmentHit] | list[Segment]:
@@ -182,7 +199,7 @@ def _segments(passages: Sequence[NodeWithScore]) -> list[SegmentHit] | list[Segm
     return [SegmentHit(to_segment(found.node), float(found.score or 0.0), ()) for found in passages]
 
 
-def cited_response(made: SegmentAnswer, nodes: Sequence[NodeWithScore], more: Sequence[NodeWithScore]) -> Response:
+def cited_response(made: SegmentAnswer, nodes: Sequence[NodeWithScore]) -> Response:
     """Return an answer as a response: node n - 1 is its [n], and the metadata say what holds."""
     unknown = unknown_in(nodes)
     by_id = {found.node.node_id: found for found in nodes}
@@ -191,7 +208,7 @@ def cited_response(made: SegmentAnswer, nodes: Sequence[NodeWithScore], more: Se
     said = ". ".join(map(str, unknown)) + "." if unknown else NO_ANSWER
     return Response(
         response=said if made.answer is None else made.answer.text,
-        source_nodes=[*sources, *notices, *more],
+        source_nodes=[*sources, *notices],
         metadata={
             **_checked(made.answer),
             "conflicts": [_conflict(each) for each in made.conflicts],
@@ -236,15 +253,10 @@ def _citation(citation: Citation) -> dict[str, Any]:
     }
 
 
-class _CoreSynthesizer(CorePrompts, BaseSynthesizer):
-    """Has a step of the core write the response, and tells of start and end whatever happens."""
-
+class _CoreSynthesizer(_Answers, CorePrompts, BaseSynthesizer):
     def __init__(self, llm: LLM | None, callback_manager: CallbackManager | None) -> None:
         super().__init__(llm=llm_given(llm), callback_manager=callback_manager)
         self._services = Services(llm=LlamaIndexLLM(self._llm))
-
-    @abstractmethod
-    def _step(self, query: QueryBundle, nodes: Sequence[NodeWithScore]) -> Step[Response]: ...
 
     @dispatcher.span
     def synthesize(
@@ -255,10 +267,7 @@ class _CoreSynthesizer(CorePrompts, BaseSynthesizer):
         **response_kwargs: Any,
     ) -> Response:
         """Return an answer from nodes; further source nodes are added to the response as they are."""
-        asked = bundle_of(query)
-        with _synthesis(self.callback_manager, asked) as told:
-            told.append(_with_more(run(self._step(asked, nodes), self._services), additional_source_nodes))
-        return told[0]
+        return self._answered(bundle_of(query), nodes, additional_source_nodes)
 
     @dispatcher.span
     async def asynthesize(
@@ -269,10 +278,7 @@ class _CoreSynthesizer(CorePrompts, BaseSynthesizer):
         **response_kwargs: Any,
     ) -> Response:
         """As `synthesize`, without blocking the event loop."""
-        asked = bundle_of(query)
-        with _synthesis(self.callback_manager, asked) as told:
-            told.append(_with_more(await arun(self._step(asked, nodes), self._services), additional_source_nodes))
-        return told[0]
+        return await self._aanswered(bundle_of(query), nodes, additional_source_nodes)
 
     def get_response(self, query_str: str, text_chunks: Sequence[str], **response_kwargs: Any) -> str:
         """Return the words of an answer from bare texts."""
@@ -357,11 +363,6 @@ def _texts(chunks: Sequence[str]) -> list[NodeWithScore]:
     return [NodeWithScore(node=TextNode(id_=f"text-{n}", text=text)) for n, text in enumerate(chunks, start=1)]
 
 
-def _with_more(response: Response, more: Sequence[NodeWithScore] | None) -> Response:
-    response.source_nodes = [*response.source_nodes, *(more or ())]
-    return response
-
-
 class CatenaQuestionGenerator(CorePrompts, BaseQuestionGenerator):
     """Finds the searches that a question needs, and asks each of each tool: by any model, or offline.
 
@@ -388,26 +389,23 @@ class CatenaQuestionGenerator(CorePrompts, BaseQuestionGenerator):
     @dispatcher.span
     def generate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
         """Return each part of the question for each tool."""
-        if self._llm is None:
-            return _asked(tools, decompose(query.query_str, self.n))
-        return self._told(tools, run(self._step(query), Services(llm=self._llm)))
+        return self._asked(tools, run(self._step(query), Services(llm=self._llm)))
 
     @dispatcher.span
     async def agenerate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
         """As `generate`, without blocking the event loop."""
-        if self._llm is None:
-            return _asked(tools, decompose(query.query_str, self.n))
-        return self._told(tools, await arun(self._step(query), Services(llm=self._llm)))
+        return self._asked(tools, await arun(self._step(query), Services(llm=self._llm)))
 
-    def _step(self, query: QueryBundle) -> Any:
-        return generate_queries(
-            query.query_str, n=self.n, guidance=self.guidance, keep_question=False, on_error="degrade"
+    def _step(self, query: QueryBundle) -> Step[Queries]:
+        if self._llm is None:
+            yield from ask([])
+            return Queries(question=query.query_str, queries=decompose(query.query_str, self.n))
+        return (
+            yield from generate_queries(
+                query.query_str, n=self.n, guidance=self.guidance, keep_question=False, on_error="degrade"
+            )
         )
 
-    def _told(self, tools: Sequence[ToolMetadata], found: Queries) -> list[SubQuestion]:
+    def _asked(self, tools: Sequence[ToolMetadata], found: Queries) -> list[SubQuestion]:
         tell_degraded(found.degraded, RouteDegradedEvent)
-        return _asked(tools, found.queries)
-
-
-def _asked(tools: Sequence[ToolMetadata], queries: Sequence[str]) -> list[SubQuestion]:
-    return [SubQuestion(sub_question=query, tool_name=tool.get_name()) for query in queries for tool in tools]
+        return [SubQuestion(sub_question=each, tool_name=tool.get_name()) for each in found.queries for tool in tools]

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields, is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
@@ -19,10 +19,10 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import BaseComponent, BaseNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import BaseComponent, BaseNode, NodeWithScore, QueryBundle, QueryType, TransformComponent
 
-from catena import Degraded, Journal, ParameterError, Services, arun, run
-from catena.effects import Step
+from catena import CatenaError, Degraded, Journal, ParameterError, Services, arun, run
+from catena.effects import Step, service_error
 
 dispatcher = get_dispatcher("llama_index_catena")
 """The events and spans of this package."""
@@ -30,15 +30,6 @@ dispatcher = get_dispatcher("llama_index_catena")
 P = ParamSpec("P")
 
 T = TypeVar("T")
-
-
-def checked_arguments(init: Callable[P, None]) -> Callable[P, None]:
-    """Have a constructor refuse arguments that it has no place for; the error names the nearest it has.
-
-    Fields of a pydantic model are known, those of subclasses too: pydantic itself passes over what it does not know,
-    and a mistyped `max_tokns` would be the default without a word.
-    """
-    return checked_with()(init)
 
 
 def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Callable[P, None]]:
@@ -52,10 +43,12 @@ def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Ca
         @wraps(init)
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
             made = type(args[0])
-            fields = getattr(made, "model_fields", {}) if has_fields else {}
             if "library" in kwargs and "source" in own - {"library", *kwargs}:  # as LangChain's retrievers call it
                 kwargs["source"] = kwargs.pop("library")
-            refuse_unknown(made.__name__, kwargs, {*own, *more, *fields})
+            known = {*own, *more, *(getattr(made, "model_fields", {}) if has_fields else ())}
+            if unknown := [name for name in kwargs if name not in known]:
+                allowed = f"one of {', '.join(map(repr, sorted(known)))}"
+                raise ParameterError(f"argument of {made.__name__}", unknown[0], allowed)
             held = vars(args[0])
             is_first = issubclass(made, Remade) and "_made_of" not in held  # not of a class above it
             if is_first:
@@ -69,11 +62,13 @@ def checked_with(more: Collection[str] = ()) -> Callable[[Callable[P, None]], Ca
     return decorated
 
 
-def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise `ParameterError` for a name that is not known, with those that are."""
-    for name in given:
-        if name not in known:
-            raise ParameterError(f"argument of {owner}", name, f"one of {', '.join(map(repr, sorted(known)))}")
+def checked_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Have a constructor refuse arguments that it has no place for; the error names the nearest it has.
+
+    Fields of a pydantic model are known, those of subclasses too: pydantic itself passes over what it does not know,
+    and a mistyped `max_tokns` would be the default without a word.
+    """
+    return checked_with()(init)
 
 
 class Remade:
@@ -86,16 +81,11 @@ class Remade:
         held = vars(self)
         (args, kwargs), made = held["_made_of"], held["_as_made"]
         public = {name: value for name, value in held.items() if not name.startswith("_")}
-        fresh = {name: value for name, value in public.items() if _is_plain(value) or value is not made.get(name)}
-        return _remade, (type(self), args, kwargs), fresh
-
-
-def _remade(made: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return made(*args, **kwargs)
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | bool | dict | list | tuple)
+        plain = (str, int, float, bool, dict, list, tuple, type(None))
+        fresh = {
+            name: value for name, value in public.items() if isinstance(value, plain) or value is not made.get(name)
+        }
+        return partial(type(self), *args, **kwargs), (), fresh
 
 
 class NamedEvent(BaseEvent):
@@ -180,6 +170,37 @@ class JournalledComponent(Component):
             return await arun(step, services, computes=computes)
 
 
+class TransformOfStep(JournalledComponent, TransformComponent):
+    """A transformation that a step of the core makes, called and awaited."""
+
+    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
+
+    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+        """Return what is made of nodes."""
+        return self._made(nodes, self._run(self._step(nodes)))
+
+    @dispatcher.span
+    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
+        """As calling it, without blocking the event loop."""
+        if not self._asks:
+            return await asyncio.to_thread(self, nodes)
+        step = await asyncio.to_thread(self._step, nodes)
+        return await asyncio.to_thread(self._made, nodes, await self._arun(step, computes=True))
+
+    @property
+    def _asks(self) -> bool:
+        """Return False where no model is asked, and all is computing."""
+        return True
+
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[Any]:
+        """Return the step over all nodes."""
+        raise NotImplementedError
+
+    def _made(self, nodes: Sequence[BaseNode], found: Any) -> list[BaseNode]:
+        """Return nodes of what the step found, and tell what failed."""
+        raise NotImplementedError
+
+
 class ExtractorComponent(JournalledComponent, BaseExtractor):
     """An extractor whose cache keys say what it makes, and not how it is run; its async call has a span, too."""
 
@@ -253,6 +274,17 @@ class CorePrompts:
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         """Leave the prompts as they are."""
+
+
+@contextmanager
+def errors_of(
+    identity: str, holder: object, said: Callable[[Exception], CatenaError | None] | None = None
+) -> Iterator[None]:
+    """Raise what a model or store raises as an error of ours, from nothing; `said` makes one of it where it can."""
+    try:
+        yield
+    except Exception as error:
+        raise (said and said(error)) or service_error(error, identity, holder=holder) from None
 
 
 def bundle_of(query: QueryType) -> QueryBundle:

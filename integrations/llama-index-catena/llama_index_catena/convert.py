@@ -10,6 +10,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
@@ -156,7 +157,8 @@ def _cited(hit: model.Hit, ranking: model.Ranking) -> dict[str, Any]:
 
 
 def _found(hit: model.Hit, ranking: model.Ranking) -> dict[str, str]:
-    return {**_unknown(ranking), PROVENANCE: _provenance(hit, ranking)}
+    ways = [asdict(way) for way in hit.provenance]
+    return {**_unknown(ranking), PROVENANCE: written_provenance(ranking, chunk_id=hit.chunk.id, routes=ways)}
 
 
 def _unknown(ranking: model.Ranking) -> dict[str, str]:
@@ -215,17 +217,10 @@ def joined_keys(keys: Iterable[str], more: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*keys, *more)))
 
 
-def _provenance(hit: model.Hit, ranking: model.Ranking) -> str:
-    ways = [{"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance]
-    return written_provenance(ranking, chunk_id=hit.chunk.id, routes=ways)
-
-
 def written_provenance(ranking: model.Ranking, **found: Any) -> str:
     """Return what `provenance` reads: how a node was found, and what its ranking tells."""
-    degraded = [{"what": part.what, "why": part.why} for part in ranking.degraded]
-    unknown = [{"text": name.text, "near": list(name.near)} for name in ranking.unknown]
-    told = {"scale": ranking.scale.value, **found, "degraded": degraded, "unknown": unknown}
-    return json.dumps(told, ensure_ascii=False)
+    said = {name: [asdict(part) for part in getattr(ranking, name)] for name in ("degraded", "unknown")}
+    return json.dumps({"scale": ranking.scale.value, **found, **said}, ensure_ascii=False)
 
 
 def provenance(node: BaseNode) -> dict[str, Any]:

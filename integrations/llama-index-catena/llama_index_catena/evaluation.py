@@ -11,7 +11,6 @@ All bear empty results, where LlamaIndex's own raise.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -74,11 +73,12 @@ class _Metric(BaseRetrievalMetric):
             raise EvaluationError(
                 "a metric needs the expected ids of the query. Try: leave the query out, and count it"
             )
-        return self._measured(frozenset(expected_ids), tuple(dict.fromkeys(retrieved_ids or ())))
+        score, known = self._measured(frozenset(expected_ids), tuple(dict.fromkeys(retrieved_ids or ())))
+        return RetrievalMetricResult(score=score, metadata={**self.model_dump(), **known})
 
-    @abstractmethod
-    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
-        """Return the measure of unique ids."""
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> tuple[float, dict[str, Any]]:
+        """Return the measure of unique ids, and what else is known of it."""
+        raise NotImplementedError
 
 
 class LogRankIndex(_Metric):
@@ -102,20 +102,12 @@ class LogRankIndex(_Metric):
     @checked_arguments
     def __init__(self, *, n: int, gamma: float = 1.0, unretrieved: Unretrieved = "last") -> None:
         LogRankRules(n=n, gamma=gamma, unretrieved=unretrieved)  # pydantic would hide the error in one of its own
-        fields: dict[str, Any] = {"n": n, "gamma": gamma, "unretrieved": unretrieved}
-        super().__init__(**fields)
+        super().__init__(n=n, gamma=gamma, unretrieved=unretrieved)  # type: ignore[call-arg]
 
-    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> tuple[float, dict[str, Any]]:
         found = log_rank_index(expected, retrieved, n=self.n, gamma=self.gamma, unretrieved=self.unretrieved)
-        known = {
-            "n": found.n,
-            "gamma": found.gamma,
-            "unretrieved": found.unretrieved,
-            "n_unretrieved": found.n_unretrieved,
-            "geometric_mean_rank": found.geometric_mean_rank,
-            "ideal": found.ideal,
-        }
-        return RetrievalMetricResult(score=found.value or 0.0, metadata=known)
+        names = ("n_unretrieved", "geometric_mean_rank", "ideal")
+        return found.value or 0.0, {name: getattr(found, name) for name in names}
 
 
 class RecallAt(_Metric):
@@ -131,12 +123,10 @@ class RecallAt(_Metric):
     @checked_arguments
     def __init__(self, *, k: int = 10) -> None:
         recall_at((), ("any",), k)  # checks k
-        fields: dict[str, Any] = {"k": k}
-        super().__init__(**fields)
+        super().__init__(k=k)  # type: ignore[call-arg]
 
-    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
-        score = recall_at(retrieved, expected, self.k)
-        return RetrievalMetricResult(score=score, metadata={"k": self.k})
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> tuple[float, dict[str, Any]]:
+        return recall_at(retrieved, expected, self.k), {}
 
 
 class StandardMeasure(_Metric):
@@ -154,13 +144,12 @@ class StandardMeasure(_Metric):
     @checked_arguments
     def __init__(self, *, measure: str) -> None:
         evaluate({}, {}, (measure,))  # checks the name
-        fields: dict[str, Any] = {"measure": measure}
-        super().__init__(**fields)
+        super().__init__(measure=measure)  # type: ignore[call-arg]
 
-    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> tuple[float, dict[str, Any]]:
         grades = dict.fromkeys(expected, 1)
         found = evaluate({_QUERY: grades}, {_QUERY: retrieved}, (self.measure,))[self.measure]
-        return RetrievalMetricResult(score=found.value or 0.0, metadata={"measure": self.measure})
+        return found.value or 0.0, {}
 
 
 class EvidenceMeasure(_Metric):
@@ -180,13 +169,11 @@ class EvidenceMeasure(_Metric):
         if measure == "chain_order":
             raise ParameterError("measure", measure, "recall@k, all@k or match_rate: ids tell of no chains")
         evaluate_evidence({_QUERY: ["any"]}, {_QUERY: ()}, (measure,))  # checks the name
-        fields: dict[str, Any] = {"measure": measure}
-        super().__init__(**fields)
+        super().__init__(measure=measure)  # type: ignore[call-arg]
 
-    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> RetrievalMetricResult:
-        gold, run = {_QUERY: sorted(expected)}, {_QUERY: retrieved}
-        found = evaluate_evidence(gold, run, (self.measure,))[self.measure]
-        return RetrievalMetricResult(score=found.per_question[_QUERY], metadata={"measure": self.measure})
+    def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> tuple[float, dict[str, Any]]:
+        found = evaluate_evidence({_QUERY: sorted(expected)}, {_QUERY: retrieved}, (self.measure,))
+        return found[self.measure].per_question[_QUERY], {}
 
 
 def register_metrics(*, n: int, gamma: float = 1.0, unretrieved: Unretrieved = "last", k: int = 10) -> None:
@@ -291,7 +278,19 @@ class CatenaPairwiseEvaluator(CorePrompts, BaseEvaluator):
         return judge_pairs([pair], repeats=self.repeats, max_tokens=self.max_tokens)
 
 
-class CatenaQuoteEvaluator(CorePrompts, BaseEvaluator):
+class _Computed(CorePrompts, BaseEvaluator):
+    """An evaluator that asks no model: its async twins have nothing to wait for."""
+
+    async def aevaluate(self, *args: Any, **kwargs: Any) -> EvaluationResult:
+        """As `evaluate`: nothing is waited for."""
+        return self.evaluate(*args, **kwargs)
+
+    async def aevaluate_response(self, *args: Any, **kwargs: Any) -> EvaluationResult:
+        """As `evaluate_response`: nothing is waited for."""
+        return self.evaluate_response(*args, **kwargs)
+
+
+class CatenaQuoteEvaluator(_Computed):
     """Looks up what an answer quotes in what it was given to read: faithfulness without a model.
 
     `score` is the share of the answer's statements that a quote supports, `passing` whether all are; the feedback
@@ -322,16 +321,6 @@ class CatenaQuoteEvaluator(CorePrompts, BaseEvaluator):
         unsupported = [statement.text for statement in checked.unsupported]
         return _quoted(query, response, contexts, checked.coverage, unsupported)
 
-    async def aevaluate(
-        self,
-        query: str | None = None,
-        response: str | None = None,
-        contexts: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> EvaluationResult:
-        """As `evaluate`: nothing is waited for."""
-        return self.evaluate(query, response, contexts)
-
     def evaluate_response(
         self, query: str | None = None, response: Response | None = None, **kwargs: Any
     ) -> EvaluationResult:
@@ -344,14 +333,8 @@ class CatenaQuoteEvaluator(CorePrompts, BaseEvaluator):
             return _quoted(query, response.response, contexts, told["coverage"], told.get("unsupported", []))
         return self.evaluate(query, response.response, contexts)
 
-    async def aevaluate_response(
-        self, query: str | None = None, response: Response | None = None, **kwargs: Any
-    ) -> EvaluationResult:
-        """As `evaluate_response`: nothing is waited for."""
-        return self.evaluate_response(query, response)
 
-
-class CatenaScopeEvaluator(CorePrompts, BaseEvaluator):
+class CatenaScopeEvaluator(_Computed):
     """Measures how much of what answers a question stands in the nodes of a response, in characters.
 
         CatenaScopeEvaluator(documents).evaluate_response(query, response, evidence={"hx210": [(120, 480)]})
@@ -391,13 +374,7 @@ class CatenaScopeEvaluator(CorePrompts, BaseEvaluator):
         wanted = [self._span(name, span) for name, spans in evidence.items() for span in spans]
         return coverage(returned, wanted, self._laid)
 
-    async def aevaluate(
-        self,
-        query: str | None = None,
-        response: str | None = None,
-        contexts: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> EvaluationResult:
+    def evaluate(self, *args: Any, **kwargs: Any) -> EvaluationResult:
         """Refuse bare texts: they do not say where they stand."""
         raise EvaluationError(
             "texts do not say where they stand. Try: evaluate_response(query, response, evidence=…)"
@@ -421,16 +398,6 @@ class CatenaScopeEvaluator(CorePrompts, BaseEvaluator):
             )
         score = self.recall(response.source_nodes, evidence)
         return EvaluationResult(query=query, response=response.response, score=score, passing=score == 1.0)
-
-    async def aevaluate_response(
-        self,
-        query: str | None = None,
-        response: Response | None = None,
-        evidence: Mapping[str, Sequence[Span]] | None = None,
-        **kwargs: Any,
-    ) -> EvaluationResult:
-        """As `evaluate_response`: nothing is waited for."""
-        return self.evaluate_response(query, response, evidence)
 
     def _span(self, document: str, span: Span) -> Span:
         if document not in self._texts:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
@@ -14,7 +14,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, ImageNode
 
 from catena import Chunk, Degraded, ParameterError, Services, model, prompts
-from catena.effects import EntityRecognizer, Failed, Step, together
+from catena.effects import EntityRecognizer, Step, all_together
 from catena.enrichment import (
     Bounds,
     CaptionedFigures,
@@ -281,12 +281,9 @@ def _entities_of(
         )
         for name, here in places.items()
     ]
-    results = yield from together(steps)
     terms: dict[int, tuple[str, ...]] = {}
     degraded: list[model.Degraded] = []
-    for here, result in zip(places.values(), results, strict=True):
-        if isinstance(result, Failed):
-            raise result.error
+    for here, result in zip(places.values(), (yield from all_together(steps)), strict=True):
         terms.update(zip(here, result.terms, strict=True))
         degraded.extend(result.degraded)
     return Entities(tuple(terms[place] for place in range(len(nodes))), tuple(degraded))
@@ -333,35 +330,33 @@ class CatenaCaptionExtractor(ExtractorComponent):
     def _services(self) -> Services:
         return Services(captioner=LlamaIndexCaptioner(self.llm), max_concurrency=self.num_workers)
 
-    def _step(self, nodes: Sequence[BaseNode]) -> Step[_Captions]:
-        return _captioned(nodes, _figures(nodes))  # reads files
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[CaptionedFigures]:
+        figures = _figures(nodes)  # reads files
+        by_id = {node.node_id: node for node in nodes}
+        contexts = [
+            FigureContext(path=str(node.metadata.get(HEADINGS, "")), before=str(getattr(node, "text", "")))
+            for node in (by_id[figure.name] for figure in figures)
+        ]
+        return caption_figures(figures, contexts)
 
-    def _metadata(self, nodes: Sequence[BaseNode], found: _Captions) -> list[dict[str, Any]]:
-        captions, failures = found
-        tell_degraded(failures, CaptionsDegradedEvent)
-        return [{CAPTION: captions[place]} if captions.get(place) else {} for place in range(len(nodes))]
+    def _metadata(self, nodes: Sequence[BaseNode], found: CaptionedFigures) -> list[dict[str, Any]]:
+        tell_degraded(found.failures, CaptionsDegradedEvent)
+        captions = {figure.name: figure.caption for figure in found.figures}
+        return [{CAPTION: caption} if (caption := captions.get(node.node_id)) else {} for node in nodes]
 
 
-_Captions: TypeAlias = tuple[Mapping[int, str], tuple[Degraded, ...]]
-"""Captions by the place of their node, and why others are missing."""
-
-
-def _figures(nodes: Sequence[BaseNode]) -> dict[int, Figure]:
-    """Return the pictures by the place of their node."""
-    found = {}
-    for place, node in enumerate(nodes):
-        if isinstance(node, ImageNode) and (picture := _picture(node)):
-            found[place] = Figure(
-                name=node.node_id,
-                page=1,
-                box=(0.0, 0.0, 0.0, 0.0),
-                kind="bitmap",
-                width=0,
-                height=0,
-                title=str(node.metadata.get(FIGURE_TITLE, "")),
-                png=picture,
-            )
-    return found
+def _figures(nodes: Sequence[BaseNode]) -> list[Figure]:
+    """Return the pictures under the ids of their nodes, each once."""
+    pictures = {node.node_id: node for node in nodes if isinstance(node, ImageNode)}
+    box = (0.0, 0.0, 0.0, 0.0)
+    return [
+        Figure(
+            name=name, page=1, box=box, kind="bitmap", width=0, height=0, png=picture,
+            title=str(node.metadata.get(FIGURE_TITLE, "")),
+        )
+        for name, node in pictures.items()
+        if (picture := _picture(node))
+    ]  # fmt: skip
 
 
 def _picture(node: ImageNode) -> bytes:
@@ -376,14 +371,3 @@ def _picture(node: ImageNode) -> bytes:
         why = str(error)
     tell_degraded([Degraded(f"picture of {node.node_id}", why)], CaptionsDegradedEvent)
     return b""
-
-
-def _captioned(nodes: Sequence[BaseNode], figures: dict[int, Figure]) -> Step[_Captions]:
-    contexts = [
-        FigureContext(
-            path=str(nodes[place].metadata.get(HEADINGS, "")), before=str(getattr(nodes[place], "text", ""))
-        )
-        for place in figures
-    ]
-    found: CaptionedFigures = yield from caption_figures(list(figures.values()), contexts)
-    return {place: figure.caption for place, figure in zip(figures, found.figures, strict=True)}, found.failures

@@ -51,7 +51,8 @@ _MACHINE = ("kind", CHUNK_IDS, QUERIES, FIRST_POSITION, LAST_POSITION, HEADER_PA
 def linked_chunk(node: BaseNode) -> Linked:
     """Return a node as a chunk that carries it, with the nodes that it says stand before and after it."""
     chunk = to_chunk(node)
-    named = {} if chunk.metadata.get(TITLE) or "file_name" not in node.metadata else {TITLE: _stem(node)}
+    name = "" if chunk.metadata.get(TITLE) else str(node.metadata.get("file_name") or "")
+    named = {TITLE: PurePath(name).stem} if name else {}
     carrying = cast("Any", {**chunk.metadata, **named, ORIGINAL: node})
     before, after = node.prev_node, node.next_node
     return Linked(
@@ -59,10 +60,6 @@ def linked_chunk(node: BaseNode) -> Linked:
         previous=None if before is None else before.node_id,
         next=None if after is None else after.node_id,
     )
-
-
-def _stem(node: BaseNode) -> str:
-    return PurePath(str(node.metadata["file_name"])).stem
 
 
 def carried_node(chunk: Chunk) -> BaseNode | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +26,7 @@ from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from pydantic import BaseModel, create_model
 
-from catena import CatenaError, ParameterError, Services
+from catena import ParameterError, Services
 from catena.effects import (
     Complete,
     Completion,
@@ -38,12 +38,11 @@ from catena.effects import (
     ending_told,
     limit_setting,
     register,
-    service_error,
     turn_if_local,
     with_limit,
 )
 from catena.model import InvalidReplyError, SchemaRefusedError
-from llama_index_catena.components import Component, checked_arguments
+from llama_index_catena.components import Component, checked_arguments, errors_of
 from llama_index_catena.documents import to_core_document
 
 if TYPE_CHECKING:
@@ -79,65 +78,50 @@ class LlamaIndexEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit rows, shape (len(texts), dim); a zero row stays zero."""
-        if not texts:
-            return self._rows([], texts)
-        try:
-            with self._turn:
-                rows = self._embedding.get_text_embedding_batch(list(texts))
-        except Exception as error:
-            raise self._ours(error) from None
-        return self._rows(rows, texts)
+        with self._errors(), self._turn if texts else nullcontext():
+            rows = self._embedding.get_text_embedding_batch(list(texts)) if texts else []
+        return self._rows(rows, len(texts))
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `embed_documents`, without blocking the event loop."""
         inherited = inherits(self._embedding, BaseEmbedding, "_aget_text_embedding", "_aget_text_embeddings")
         if not texts or inherited or not isinstance(self._turn, nullcontext):
             return await asyncio.to_thread(self.embed_documents, texts)
-        try:
-            rows = await self._embedding.aget_text_embedding_batch(list(texts))
-        except Exception as error:
-            raise self._ours(error) from None
-        return self._rows(rows, texts)
+        with self._errors():
+            return self._rows(await self._embedding.aget_text_embedding_batch(list(texts)), len(texts))
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return a unit vector, shape (dim,)."""
-        try:
-            with self._turn:
-                row = self._embedding.get_query_embedding(text)
-        except Exception as error:
-            raise self._ours(error) from None
-        return self._row(row)
+        with self._errors(), self._turn:
+            return self._row(self._embedding.get_query_embedding(text))
 
     async def aembed_query(self, text: str) -> NDArray[np.float32]:
         """As `embed_query`, awaiting the model."""
         if not isinstance(self._turn, nullcontext):
             return await asyncio.to_thread(self.embed_query, text)
-        try:
-            row = await self._embedding.aget_query_embedding(text)
-        except Exception as error:
-            raise self._ours(error) from None
-        return self._row(row)
+        with self._errors():
+            return self._row(await self._embedding.aget_query_embedding(text))
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return errors_of(self.identity, self._embedding)
 
     def _row(self, row: Sequence[float]) -> NDArray[np.float32]:
-        return cast("NDArray[np.float32]", self._rows([row], [""])[0])
+        return cast("NDArray[np.float32]", self._rows([row], 1)[0])
 
-    def _rows(self, rows: Sequence[Sequence[float]], texts: Sequence[str]) -> NDArray[np.float32]:
+    def _rows(self, rows: Sequence[Sequence[float]], count: int) -> NDArray[np.float32]:
         import numpy as np
 
-        if not texts:
+        if not count:
             return np.zeros((0, self.dim), dtype=np.float32)
         try:
             array = np.asarray(rows, dtype=np.float64)
         except (TypeError, ValueError):
             raise InvalidReplyError(self.identity, "vectors of unlike lengths, or not of numbers") from None
-        if array.ndim != 2 or len(array) != len(texts) or self._dim not in (None, array.shape[1]):
-            expected = f"({len(texts)}, {self._dim or 'dim'})"
+        if array.ndim != 2 or len(array) != count or self._dim not in (None, array.shape[1]):
+            expected = f"({count}, {self._dim or 'dim'})"
             raise InvalidReplyError(self.identity, f"vectors of shape {array.shape} where {expected} was due")
         lengths = np.linalg.norm(array, axis=1, keepdims=True)
         return (array / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
-
-    def _ours(self, error: Exception) -> CatenaError:
-        return service_error(error, self.identity, holder=self._embedding)
 
 
 class LlamaIndexLLM:
@@ -168,12 +152,8 @@ class LlamaIndexLLM:
         """Return the reply to one prompt, with why it ended and what it took where the model says so."""
         if not self._schemas.go_with(request):
             return self._answered(request, self._chat(_messages(request), request.max_tokens))
-        try:
-            with self._turn:
-                model: Any = self._limited(request.max_tokens)
-                return self._formed(model.chat_with_tools(**self._called(request)))
-        except Exception as error:
-            raise self._unformed(request, error) from None
+        with self._errors(request), self._turn:
+            return self._formed(self._limited(request.max_tokens).chat_with_tools(**self._called(request)))
 
     async def acomplete(self, request: Complete) -> Completion:
         """As `complete`, without blocking the event loop."""
@@ -181,11 +161,8 @@ class LlamaIndexLLM:
             return self._answered(request, await self._achat(_messages(request), request.max_tokens))
         if self._in_thread:
             return await asyncio.to_thread(self.complete, request)
-        try:
-            model: Any = self._limited(request.max_tokens)
-            return self._formed(await model.achat_with_tools(**self._called(request)))
-        except Exception as error:
-            raise self._unformed(request, error) from None
+        with self._errors(request):
+            return self._formed(await self._limited(request.max_tokens).achat_with_tools(**self._called(request)))
 
     def _called(self, request: Complete) -> dict[str, Any]:
         tools = [get_function_tool(_form(request.schema))]
@@ -206,30 +183,26 @@ class LlamaIndexLLM:
             raise SchemaRefusedError(self.identity, "no function was called; asked without", completion)
         return completion
 
-    def _unformed(self, request: Complete, error: Exception) -> CatenaError:
-        refused = self._schemas.refusal(request, error, self.identity)
-        return refused or service_error(error, self.identity, holder=self._llm)
-
     def _answered(self, request: Complete, completion: Completion) -> Completion:
         self._schemas.answered(request)
         return completion
 
     def _chat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
-        try:
-            with self._turn:
-                return completion_of(self._limited(max_tokens).chat(messages, **self._limit(max_tokens)))
-        except Exception as error:
-            raise service_error(error, self.identity, holder=self._llm) from None
+        with self._errors(), self._turn:
+            return completion_of(self._limited(max_tokens).chat(messages, **self._limit(max_tokens)))
 
     async def _achat(self, messages: Sequence[ChatMessage], max_tokens: int) -> Completion:
         if self._in_thread:
             return await asyncio.to_thread(self._chat, messages, max_tokens)
-        try:
+        with self._errors():
             return completion_of(await self._limited(max_tokens).achat(messages, **self._limit(max_tokens)))
-        except Exception as error:
-            raise service_error(error, self.identity, holder=self._llm) from None
 
-    def _limited(self, max_tokens: int) -> LLM:
+    def _errors(self, formed: Complete | None = None) -> AbstractContextManager[None]:
+        """Have errors be ours; those of a request for a form say where the model refuses the schema."""
+        refused = None if formed is None else partial(self._schemas.refusal, formed, service=self.identity)
+        return errors_of(self.identity, self._llm, refused)
+
+    def _limited(self, max_tokens: int) -> Any:
         return with_limit(self._llm, self._setting, max_tokens)
 
     def _limit(self, max_tokens: int) -> dict[str, Any]:
@@ -285,12 +258,8 @@ class LlamaIndexReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one raw score per text, in order."""
-        nodes = _texts_as_nodes(texts)
-        try:
-            with self._turn:
-                found = self._for(len(texts)).postprocess_nodes(nodes, query_bundle=QueryBundle(query))
-        except Exception as error:
-            raise service_error(error, self.identity, holder=self._postprocessor) from None
+        with errors_of(self.identity, self._postprocessor), self._turn:
+            found = self._for(len(texts)).postprocess_nodes(_texts_as_nodes(texts), query_bundle=QueryBundle(query))
         return self._scores(found, len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -298,10 +267,8 @@ class LlamaIndexReranker:
         if not isinstance(self._turn, nullcontext):
             return await asyncio.to_thread(self.score, query, texts)
         nodes = _texts_as_nodes(texts)
-        try:
+        with errors_of(self.identity, self._postprocessor):
             found = await self._for(len(texts)).apostprocess_nodes(nodes, query_bundle=QueryBundle(query))
-        except Exception as error:
-            raise service_error(error, self.identity, holder=self._postprocessor) from None
         return self._scores(found, len(texts))
 
     def _for(self, count: int) -> BaseNodePostprocessor:

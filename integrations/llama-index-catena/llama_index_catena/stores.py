@@ -1,23 +1,38 @@
-"""Use LlamaIndex's retrievers and stores in the core: as routes of a store, and as requests of steps."""
+"""Use LlamaIndex's retrievers and stores in the core: as routes of a store, and as requests of steps.
+
+llama-index-vector-stores-elasticsearch is not needed: its objects are known by what they have.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast
 
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import (
+    BaseNode,
+    NodeRelationship,
+    NodeWithScore,
+    ObjectType,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
-from catena import ParameterError, Ranking
-from catena.effects import Handler, Request, Search, Step, Store, ask
-from catena.model import Where
+from catena import Chunk, ParameterError, Ranking, Services
+from catena.effects import Embedder, Handler, Request, Search, Step, Store, ask
+from catena.model import Metadata, Where, needs
 from catena.retrieval import RoutedStore
-from llama_index_catena.convert import to_ranking
-from llama_index_catena.services import inherits
+from llama_index_catena.convert import ORIGINAL, to_chunk, to_ranking
+from llama_index_catena.services import core_embedder, inherits
+
+_WRITTEN = ("_node_content", "_node_type")  # under which LlamaIndex keeps a whole node, in its metadata
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,3 +155,85 @@ def retriever_store(retrievers: Mapping[str, BaseRetriever], *, beside: Store | 
         ParameterError: there is no retriever.
     """
     return RetrieverStore(retrievers, beside)
+
+
+def from_elasticsearch_store(
+    store: Any,
+    embed_model: BaseEmbedding | Embedder | None = None,
+    *,
+    critical_field: str | None = None,
+    document_field: str | None = None,
+    unit_vectors: bool = False,
+) -> Services:
+    """Return services over the index of an `ElasticsearchStore`, which stays as it is.
+
+        services = from_elasticsearch_store(vector_store, embed_model)
+        retriever = CatenaRetriever(services, routes=services.store.routes, similarity_top_k=5)
+
+    Its routes are "lexical", by BM25 with the index's own analysis; "dense", where a model is given and the store's
+    strategy keeps vectors; and "keyword", where a field of critical terms is named. Their scores are fused by HiQA's
+    formula. Nodes come back as they were stored, with id, source, relationships and offsets; filters of the core work
+    on their metadata. asyncio uses the store's own client, everything else a sync one with its settings.
+
+    Args:
+        store: of llama-index-vector-stores-elasticsearch; what is taken from it: `client`, `index_name`,
+            `text_field`, `vector_field`, `retrieval_strategy`.
+        embed_model: the model by which the index was filled.
+        critical_field: a keyword field with the critical terms of each node.
+        document_field: the field that says of which document a node is; by default `metadata.document_id`, which
+            LlamaIndex writes.
+        unit_vectors: the vectors have unit length, which the other distances than cosine and dot_product ask for.
+
+    Raises:
+        ParameterError: it is no such store; the message names what is missing.
+        MissingExtraError: the client is not installed.
+    """
+    with needs("catena-server"):
+        from catena_server import ElasticsearchTransport, ForeignIndex, ForeignStore, metadata_of
+
+    strategy = getattr(store, "retrieval_strategy", None)
+    has_vectors = embed_model is not None and (strategy is None or strategy.needs_inference())
+    fields = ForeignIndex(
+        text_field=_had(store, "text_field"),
+        vector_field=_had(store, "vector_field") if has_vectors else None,
+        metadata_field="metadata",
+        critical_field=critical_field,
+        document_field=document_field,
+        unit_vectors=unit_vectors,
+    )
+
+    def adapt(chunk: Chunk, hit: Mapping[str, Any]) -> Chunk:
+        node = _node(chunk, metadata_of(hit["_source"], fields))
+        found = to_chunk(node)
+        return replace(
+            found, id=chunk.id, metadata=cast("Metadata", {**found.metadata, ORIGINAL: node})
+        )  # to_node gives the node back
+
+    client = _had(store, "client")
+    transport = (
+        ElasticsearchTransport(aclient=client) if hasattr(client, "__aenter__") else ElasticsearchTransport(client)
+    )
+    return Services(
+        store=ForeignStore(transport, _had(store, "index_name"), fields, adapt=adapt),
+        embedder=core_embedder(embed_model) if embed_model is not None and has_vectors else None,
+    )
+
+
+def _node(chunk: Chunk, metadata: Mapping[str, Any]) -> BaseNode:
+    """Return the node that was stored; of a text that LlamaIndex did not write, one with its id and metadata."""
+    try:
+        node = metadata_dict_to_node(dict(metadata), chunk.text)
+    except Exception:  # not written by LlamaIndex, or by another version of it
+        plain = {key: value for key, value in metadata.items() if key not in _WRITTEN}
+        source = RelatedNodeInfo(node_id=chunk.document_id, node_type=ObjectType.DOCUMENT)
+        relationships = {NodeRelationship.SOURCE: source} if chunk.document_id != chunk.id else {}
+        return TextNode(id_=chunk.id, text=chunk.text, metadata=plain, relationships=relationships)
+    return node if node.node_id == chunk.id else node.model_copy(update={"id_": chunk.id})
+
+
+def _had(thing: Any, name: str) -> Any:
+    found = getattr(thing, name, None)
+    if found is None:
+        allowed = "there, as in an ElasticsearchStore of llama-index-vector-stores-elasticsearch (known to work: 0.7)"
+        raise ParameterError(f"{type(thing).__name__}.{name}", found, allowed)
+    return found

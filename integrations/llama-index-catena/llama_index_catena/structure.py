@@ -24,9 +24,9 @@ from llama_index.core.schema import (
 )
 from llama_index.core.utils import get_tqdm_iterable
 
-from catena import Chunk, ParameterError, Section, Services, model, prompts
-from catena.effects import Failed, Step, together
-from catena.library import FixedLength, Preparation, divide
+from catena import ParameterError, Services, model, prompts
+from catena.effects import Step, all_together
+from catena.library import Chunking, FixedLength, Preparation, chunked, divide
 from catena.model import SEPARATOR
 from catena.structure import (
     DEFAULT_OPTIONS,
@@ -35,9 +35,6 @@ from catena.structure import (
     SectionChunkOptions,
     Segmentation,
     SegmentOptions,
-    cut,
-    cut_fixed,
-    cut_sections,
     mark_generated,
     outline,
     searchable,
@@ -63,9 +60,6 @@ DEFINITION = "definition"
 
 By: TypeAlias = SegmentOptions | EmbeddingOptions
 """The divider: a language model or the embedding, with its options."""
-
-Chunking: TypeAlias = ChunkOptions | SectionChunkOptions | FixedLength
-"""The kind of chunks, as `catena.library.Preparation` takes it."""
 
 _KNOWN: dict[Any, type[Any]] = {kind.__name__: kind for kind in (SegmentOptions, EmbeddingOptions)}
 
@@ -199,21 +193,17 @@ class CatenaNodeParser(JournalledComponent, NodeParser):
     def _services(self) -> Services:
         return model_services(self.llm, self.embed_model)
 
-    def _divided(self, nodes: Sequence[BaseNode]) -> Step[list[Segmentation | Failed | None]]:
+    def _divided(self, nodes: Sequence[BaseNode]) -> Step[list[Segmentation | None]]:
         """Divide all documents side by side."""
         how = Preparation(segmentation=self.segmentation)
-        return together([divide(to_core_document(node, media_type=self.media_type), how) for node in nodes])
+        return all_together([divide(to_core_document(node, media_type=self.media_type), how) for node in nodes])
 
     def _cut(
-        self, nodes: Sequence[BaseNode], found: Sequence[Segmentation | Failed | None] | None, show_progress: bool
+        self, nodes: Sequence[BaseNode], found: Sequence[Segmentation | None] | None, show_progress: bool
     ) -> list[BaseNode]:
         """Return the chunks of all documents, divided as a model said, and tell where its answers were of no use."""
-        parts: list[Segmentation | None] = []
-        for result in found or [None] * len(nodes):
-            if isinstance(result, Failed):
-                raise result.error
-            tell_degraded(() if result is None else result.degraded, SegmentationDegradedEvent)
-            parts.append(result)
+        parts = found or [None] * len(nodes)
+        tell_degraded((part for by in parts if by is not None for part in by.degraded), SegmentationDegradedEvent)
         shown = get_tqdm_iterable(nodes, show_progress, "Parsing nodes")
         chunks = [chunk for node, by in zip(shown, parts, strict=True) for chunk in self._chunks(node, by)]
         return linked(chunks, neighbours=self.include_prev_next_rel)
@@ -256,15 +246,6 @@ def _definitions(document: model.Document, chunks: Sequence[model.Chunk]) -> dic
         if definition := view.text.removeprefix(titles).lstrip("\n"):
             found[view.chunk_id] = {DEFINITION: definition}
     return found
-
-
-def chunked(document: model.Document, sections: Sequence[Section], how: Chunking) -> tuple[Chunk, ...]:
-    """Return the chunks of a document, of the kind that is asked for."""
-    if isinstance(how, SectionChunkOptions):
-        return cut_sections(document, sections, options=how)
-    if isinstance(how, FixedLength):
-        return cut_fixed(document, sections if how.inside_sections else None, tokens=how.tokens)
-    return cut(document, sections, options=how)
 
 
 def slice_node(

@@ -83,7 +83,6 @@ def retriever_subject(
         given: nodes that the retriever holds, which it shall not change.
         name: for the report; the class by default.
     """
-    texts = {document.node_id: text_of(document) for document in documents}
 
     async def aask(query: str) -> list[Found]:
         return _scored(await retriever.aretrieve(query))
@@ -95,7 +94,7 @@ def retriever_subject(
         aask=aask,
         ask_k=None if limited is None else lambda query, k: _scored(limited(k).retrieve(query)),
         snapshot=_snapshot(given) if given else None,
-        text_of=texts.__getitem__ if texts else None,
+        text_of=_texts(documents),
         flat="scalars",
     )
 
@@ -121,7 +120,6 @@ def transform_subject(
         again: what `from_dict` is given again; None where there is no way back from `to_dict`.
         name: for the report; the class by default.
     """
-    texts = {document.node_id: text_of(document) for document in (nodes if documents is None else documents)}
 
     def made(of: Sequence[BaseNode], by: TransformComponent = transform) -> list[Found]:
         return [found_of(node) for node in by(list(of))]
@@ -142,7 +140,7 @@ def transform_subject(
         empty=lambda: made([]),
         blank=lambda: made([Document(id_="blank", text=" \n\n")]),
         snapshot=_snapshot(nodes),
-        text_of=texts.__getitem__ if texts else None,
+        text_of=_texts(nodes if documents is None else documents),
         copies=copies,
     )
 
@@ -196,7 +194,6 @@ def postprocessor_subject(
         limited: makes it anew so that it returns so many at most.
         name: for the report; the class by default.
     """
-    texts = {document.node_id: text_of(document) for document in documents}
 
     def rerank(question: str, *, empty: bool = False) -> list[Found]:
         return _scored(postprocessor.postprocess_nodes([] if empty else list(nodes), QueryBundle(question)))
@@ -218,7 +215,7 @@ def postprocessor_subject(
         asks=asks,
         rerank_k=None if limited is None else rerank_k,
         snapshot=_snapshot(nodes),
-        text_of=texts.__getitem__ if texts else None,
+        text_of=_texts(documents),
         flat="scalars",
     )
 
@@ -311,6 +308,11 @@ def _nodes(found: Sequence[Found]) -> list[NodeWithScore]:
 
 def _scored(nodes: Iterable[NodeWithScore]) -> list[Found]:
     return [found_of(one.node, one.score) for one in nodes]
+
+
+def _texts(documents: Iterable[BaseNode]) -> Callable[[str], str] | None:
+    texts = {document.node_id: text_of(document) for document in documents}
+    return texts.__getitem__ if texts else None
 
 
 def _snapshot(nodes: Sequence[BaseNode | NodeWithScore]) -> Callable[[], list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
@@ -11,17 +10,10 @@ from typing import Any, Literal
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, field_serializer
 from llama_index.core.llms import LLM
-from llama_index.core.schema import (
-    BaseNode,
-    IndexNode,
-    NodeRelationship,
-    ObjectType,
-    RelatedNodeInfo,
-    TransformComponent,
-)
+from llama_index.core.schema import BaseNode, IndexNode, NodeRelationship, ObjectType, RelatedNodeInfo
 
 from catena import ParameterError, Services, model
-from catena.effects import Failed, Step, together
+from catena.effects import Step, all_together
 from catena.enrichment import (
     Held,
     Keywords,
@@ -36,13 +28,7 @@ from catena.enrichment import (
 )
 from catena.model import SOURCE, TITLE, digest
 from catena.structure import PASSAGE_TOKENS, TABLE_HEADER
-from llama_index_catena.components import (
-    DegradedEvent,
-    JournalledComponent,
-    checked_arguments,
-    dispatcher,
-    tell_degraded,
-)
+from llama_index_catena.components import DegradedEvent, TransformOfStep, checked_arguments, tell_degraded
 from llama_index_catena.convert import joined_keys, to_chunk
 from llama_index_catena.documents import document_of, scalars, text_of, title_of
 from llama_index_catena.segment_nodes import POSITION
@@ -65,7 +51,7 @@ class ViewsDegradedEvent(DegradedEvent):
     """A view was asked of a model and not given: `what` names it, `why` says what happened."""
 
 
-class CatenaViewExtractor(JournalledComponent, TransformComponent):
+class CatenaViewExtractor(TransformOfStep):
     """Adds to nodes the views under which an index finds them: passages, keywords, summaries.
 
         parser = CatenaNodeParser(chunks=SectionChunkOptions())
@@ -108,7 +94,6 @@ class CatenaViewExtractor(JournalledComponent, TransformComponent):
     parents: Literal["beside", "inside"] = Field(default="beside", description="Where the parents go.")
     passage_tokens: int = Field(default=PASSAGE_TOKENS, description="Tokens of a passage, at most.")
     metadata_keys: tuple[str, ...] = Field(default=FILTERS, description="Metadata that views repeat.")
-    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
     version: str = Field(default="", description="Of makers, prompts and model; part of cache keys.")
     schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the views; part of cache keys.")
 
@@ -161,16 +146,9 @@ class CatenaViewExtractor(JournalledComponent, TransformComponent):
     def _services(self) -> Services:
         return self.services
 
-    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """Return the nodes and their views, or the views alone."""
-        return self._told(nodes, self._run(self._step(nodes)))
-
-    @dispatcher.span
-    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """As calling it, without blocking the event loop."""
-        if not any(maker.asks_model for maker in self._makers):
-            return await asyncio.to_thread(self, nodes)  # all is computing
-        return self._told(nodes, await self._arun(self._step(nodes)))
+    @property
+    def _asks(self) -> bool:
+        return any(maker.asks_model for maker in self._makers)
 
     def made(
         self, document_id: str, parents: Sequence[BaseNode], held: Held | None = None
@@ -219,13 +197,9 @@ class CatenaViewExtractor(JournalledComponent, TransformComponent):
         for node in nodes:
             if VIEW not in node.metadata:
                 documents[document_of(node)].append(node)
-        results = yield from together([self.made(name, parents) for name, parents in documents.items()])
-        for result in results:
-            if isinstance(result, Failed):
-                raise result.error
-        return [result for result in results if isinstance(result, ParentViews)]
+        return (yield from all_together([self.made(name, parents) for name, parents in documents.items()]))
 
-    def _told(self, nodes: Sequence[BaseNode], made: Sequence[ParentViews[IndexNode]]) -> list[BaseNode]:
+    def _made(self, nodes: Sequence[BaseNode], made: Sequence[ParentViews[IndexNode]]) -> list[BaseNode]:
         """Return the nodes with the views in the order of their parents, and tell what is missing."""
         for each in made:
             tell_degraded(each.degraded, ViewsDegradedEvent, of=each.entry.document.id)

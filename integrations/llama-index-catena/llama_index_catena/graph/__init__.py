@@ -1,8 +1,12 @@
 """The chunk-interaction graph over nodes of LlamaIndex: built of any index, walked after any retriever."""
 
 from llama_index_catena.graph.building import NodeReading, abuild_graph, aupdate_graph, build_graph, update_graph
-from llama_index_catena.graph.chains import chains_of, format_chains
-from llama_index_catena.graph.retrieval import CatenaChainPostprocessor, CatenaGraphRetriever
+from llama_index_catena.graph.retrieval import (
+    CatenaChainPostprocessor,
+    CatenaGraphRetriever,
+    chains_of,
+    format_chains,
+)
 
 __all__ = [
     "CatenaChainPostprocessor",

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from llama_index.core import VectorStoreIndex
@@ -35,15 +35,26 @@ if TYPE_CHECKING:
 
 _BATCH = 256  # texts in one request for vectors
 
+Indexed: TypeAlias = Sequence[BaseNode] | VectorStoreIndex
+Model: TypeAlias = BaseEmbedding | Embedder | None
+
+
+class GraphWork(TypedDict, total=False):
+    """Says how a graph is made.
+
+    Attributes:
+        reading: where titles and keywords are in the metadata, and which text is embedded.
+        progress: told how far the edges are.
+        cancel: stops it.
+    """
+
+    reading: NodeReading | None
+    progress: Progress | None
+    cancel: Cancel | None
+
 
 def build_graph(
-    nodes: Sequence[BaseNode] | VectorStoreIndex,
-    embed_model: BaseEmbedding | Embedder | None = None,
-    options: GraphOptions | None = None,
-    *,
-    reading: NodeReading | None = None,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
+    nodes: Indexed, embed_model: Model = None, options: GraphOptions | None = None, **how: Unpack[GraphWork]
 ) -> ChunkGraph:
     """Return the chunk-interaction graph of nodes, which any retriever over these nodes can be widened by.
 
@@ -53,31 +64,23 @@ def build_graph(
         embed_model: of the nodes' embeddings, and of those that have none; by default that of the index. Questions
             must be embedded by the same.
         options: which edges there are.
-        reading: where titles and keywords are in the metadata, and which text is embedded.
-        progress: told how far the edges are.
-        cancel: stops it.
+        **how: see `GraphWork`.
 
     Raises:
         ParameterError: two nodes of one id, embeddings of unlike lengths, or nodes without one and no model.
         ServiceError: the model, or the store of the index, failed.
         CancelledError: stopped.
     """
-    work = _Work.of(embed_model, reading, nodes, progress, cancel)
+    work = _work("nodes", nodes, embed_model, how)
     given = indexed_nodes(nodes) if isinstance(nodes, VectorStoreIndex) else nodes
     return work.built(given, run(work.vectors(given), work.services), options)
 
 
 async def abuild_graph(
-    nodes: Sequence[BaseNode] | VectorStoreIndex,
-    embed_model: BaseEmbedding | Embedder | None = None,
-    options: GraphOptions | None = None,
-    *,
-    reading: NodeReading | None = None,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
+    nodes: Indexed, embed_model: Model = None, options: GraphOptions | None = None, **how: Unpack[GraphWork]
 ) -> ChunkGraph:
     """As `build_graph`, without blocking the event loop."""
-    work = _Work.of(embed_model, reading, nodes, progress, cancel)
+    work = _work("nodes", nodes, embed_model, how)
     given = await asyncio.to_thread(indexed_nodes, nodes) if isinstance(nodes, VectorStoreIndex) else nodes
     vectors = await arun(work.vectors(given), work.services)
     return await asyncio.to_thread(work.built, given, vectors, options)
@@ -89,10 +92,8 @@ def update_graph(
     added: Sequence[BaseNode] = (),
     removed: Collection[str] = (),
     removed_documents: Collection[str] = (),
-    embed_model: BaseEmbedding | Embedder | None = None,
-    reading: NodeReading | None = None,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
+    embed_model: Model = None,
+    **how: Unpack[GraphWork],
 ) -> ChunkGraph:
     """Return the graph with nodes more, and others less: with the edges of one that is built of what is left.
 
@@ -105,9 +106,7 @@ def update_graph(
         removed: ids of nodes that the graph has.
         removed_documents: ids of documents (`ref_doc_id`) of which all nodes go; unknown ones have none.
         embed_model: of added nodes without an embedding.
-        reading: as of `build_graph`.
-        progress: told how far the edges are.
-        cancel: stops it.
+        **how: see `GraphWork`; the same `reading` as of `build_graph`.
 
     Raises:
         ParameterError: unknown ids in `removed`, a document of which some nodes stay while others are added without
@@ -115,8 +114,7 @@ def update_graph(
         ServiceError: the model failed.
         CancelledError: stopped.
     """
-    _check_nodes("added", added)
-    work = _Work.of(embed_model, reading, added, progress, cancel)
+    work = _work("added", added, embed_model, how)
     gone = _gone(graph, added, removed, removed_documents)
     return work.updated(graph, added, run(work.vectors(added), work.services), gone)
 
@@ -127,14 +125,11 @@ async def aupdate_graph(
     added: Sequence[BaseNode] = (),
     removed: Collection[str] = (),
     removed_documents: Collection[str] = (),
-    embed_model: BaseEmbedding | Embedder | None = None,
-    reading: NodeReading | None = None,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
+    embed_model: Model = None,
+    **how: Unpack[GraphWork],
 ) -> ChunkGraph:
     """As `update_graph`, without blocking the event loop."""
-    _check_nodes("added", added)
-    work = _Work.of(embed_model, reading, added, progress, cancel)
+    work = _work("added", added, embed_model, how)
     gone = await asyncio.to_thread(_gone, graph, added, removed, removed_documents)
     vectors = await arun(work.vectors(added), work.services)
     return await asyncio.to_thread(work.updated, graph, added, vectors, gone)
@@ -171,28 +166,27 @@ def _all_of(store: Any) -> Sequence[BaseNode]:
     return found
 
 
+def _work(name: str, nodes: Indexed, embed_model: Model, how: GraphWork) -> _Work:
+    if unknown := sorted(how.keys() - GraphWork.__annotations__.keys()):
+        raise ParameterError("option", unknown[0], f"one of {', '.join(GraphWork.__annotations__)}")
+    is_index = isinstance(nodes, VectorStoreIndex) and name == "nodes"
+    odd = nodes if not isinstance(nodes, Sequence) else next((n for n in nodes if not isinstance(n, BaseNode)), None)
+    if odd is not None and not is_index:
+        or_index = ", or a VectorStoreIndex" if name == "nodes" else ""
+        raise ParameterError(name, type(odd).__name__, f"a sequence of LlamaIndex nodes{or_index}")
+    model = index_model(nodes) if embed_model is None and isinstance(nodes, VectorStoreIndex) else embed_model
+    told: Any = {"progress": how.get("progress"), "cancel": how.get("cancel")}
+    services = Services(embedder=None if model is None else core_embedder(model), cancel=how.get("cancel"))
+    return _Work(services, how.get("reading") or NodeReading(), told)
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """The model and the settings by which nodes become a graph."""
 
-    embedder: Embedder | None
+    services: Services
     reading: NodeReading
-    progress: Progress | None
-    cancel: Cancel | None
-
-    @classmethod
-    def of(
-        cls,
-        embed_model: BaseEmbedding | Embedder | None,
-        reading: NodeReading | None,
-        nodes: Sequence[BaseNode] | VectorStoreIndex,
-        progress: Progress | None,
-        cancel: Cancel | None,
-    ) -> _Work:
-        if not isinstance(nodes, VectorStoreIndex):
-            _check_nodes("nodes", nodes)
-        model = index_model(nodes) if embed_model is None and isinstance(nodes, VectorStoreIndex) else embed_model
-        return cls(None if model is None else core_embedder(model), reading or NodeReading(), progress, cancel)
+    told: Any  # progress and cancel
 
     def vectors(self, nodes: Sequence[BaseNode]) -> Step[NDArray[np.float32]]:
         """Return a vector per node: its own, else that of its text, shape (nodes, dim)."""
@@ -201,7 +195,7 @@ class _Work:
             for place, node in enumerate(nodes)
             if node.embedding is None
         }
-        if texts and self.embedder is None:
+        if texts and self.services.embedder is None:
             raise ParameterError("embed_model", None, f"given: {len(texts)} nodes have no embedding")
         rows: list[Any] = [node.embedding for node in nodes]
         for place, row in zip(texts, (yield from _embedded(tuple(texts.values()))), strict=True):
@@ -211,28 +205,15 @@ class _Work:
             raise ParameterError("embeddings", lengths, "of one length: those of one model")
         return np.asarray(rows, dtype=np.float32).reshape(len(rows), *(lengths or [0]))
 
-    @property
-    def services(self) -> Services:
-        return Services(embedder=self.embedder, cancel=self.cancel)
-
     def built(
         self, nodes: Sequence[BaseNode], vectors: NDArray[np.float32], options: GraphOptions | None
     ) -> ChunkGraph:
-        told: Any = {"progress": self.progress, "cancel": self.cancel}
-        return ChunkGraph.build(self.reading.nodes(nodes), vectors, options, **told)
+        return ChunkGraph.build(self.reading.nodes(nodes), vectors, options, **self.told)
 
     def updated(
         self, graph: ChunkGraph, added: Sequence[BaseNode], vectors: NDArray[np.float32], gone: set[str]
     ) -> ChunkGraph:
-        nodes, told = self.reading.nodes(added), {"progress": self.progress, "cancel": self.cancel}
-        return graph.updated(added=nodes, vectors=vectors, removed=gone, **told)  # type: ignore[arg-type]
-
-
-def _check_nodes(name: str, nodes: Sequence[BaseNode]) -> None:
-    odd = nodes if not isinstance(nodes, Sequence) else next((n for n in nodes if not isinstance(n, BaseNode)), None)
-    if odd is not None:
-        or_index = ", or a VectorStoreIndex" if name == "nodes" else ""
-        raise ParameterError(name, type(odd).__name__, f"a sequence of LlamaIndex nodes{or_index}")
+        return graph.updated(added=self.reading.nodes(added), vectors=vectors, removed=gone, **self.told)
 
 
 def index_model(index: VectorStoreIndex) -> BaseEmbedding:

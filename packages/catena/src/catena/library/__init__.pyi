@@ -30,8 +30,10 @@ from .ingestion import divide as divide
 from .ingestion import ingest_document as ingest_document
 from .library import Library as Library
 from .pipeline import CHUNK_KEYS as CHUNK_KEYS
+from .pipeline import Chunking as Chunking
 from .pipeline import FixedLength as FixedLength
 from .pipeline import Preparation as Preparation
+from .pipeline import chunked as chunked
 from .pipeline import embed as embed
 from .pipeline import prepare as prepare
 from .pipeline import read as read

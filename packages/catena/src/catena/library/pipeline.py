@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge
 
@@ -88,6 +88,10 @@ class FixedLength:
         check_options(self)
 
 
+Chunking: TypeAlias = ChunkOptions | SectionChunkOptions | FixedLength
+"""The kind of chunks: a short piece, a whole smallest division, or a fixed length."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
     """Settings by which files become entries; part of each entry's fingerprint, so that a change re-indexes.
@@ -118,7 +122,7 @@ class Preparation:
             them into the chunks' metadata and views; None makes none.
     """
 
-    chunks: ChunkOptions | SectionChunkOptions | FixedLength = field(default_factory=ChunkOptions)
+    chunks: Chunking = field(default_factory=ChunkOptions)
     passage_tokens: Annotated[int, Ge(1)] = PASSAGE_TOKENS
     views: tuple[ViewMaker, ...] = ()
     terms: CriticalTermOptions = field(default_factory=CriticalTermOptions)
@@ -283,7 +287,7 @@ def prepare(
     title = plain_title(document.title) if document.media_type == "text/markdown" else document.title
     document = replace(document, title=title or document.title or _title(document, sections))
     how.limits.check_count("sections", len(sections), source)
-    found = searchable(_cut(document, sections, how, blocks))
+    found = searchable(chunked(document, sections, how.chunks, blocks))
     how.limits.check_count("chunks", len(found), source)
     shown = {TITLE: document.title, SOURCE: source}
     own = {key: value for key, value in document.metadata.items() if key not in CHUNK_KEYS}
@@ -326,14 +330,15 @@ def _left_out(document: Document, sections: Sequence[Section], chunks: Sequence[
     return tuple(each.position for each in rest if document.text[each.body_start : each.end].strip())
 
 
-def _cut(
-    document: Document, sections: Sequence[Section], how: Preparation, blocks: Sequence[Block]
+def chunked(
+    document: Document, sections: Sequence[Section], how: Chunking, blocks: Sequence[Block] | None = None
 ) -> tuple[Chunk, ...]:
-    if isinstance(how.chunks, SectionChunkOptions):
-        return cut_sections(document, sections, options=how.chunks, blocks=blocks)
-    if isinstance(how.chunks, FixedLength):
-        return cut_fixed(document, sections if how.chunks.inside_sections else None, tokens=how.chunks.tokens)
-    return cut(document, sections, options=how.chunks, blocks=blocks)
+    """Return the chunks of a document, of the kind that is asked for."""
+    if isinstance(how, SectionChunkOptions):
+        return cut_sections(document, sections, options=how, blocks=blocks)
+    if isinstance(how, FixedLength):
+        return cut_fixed(document, sections if how.inside_sections else None, tokens=how.tokens)
+    return cut(document, sections, options=how, blocks=blocks)
 
 
 def embed(entry: Entry, *, known: Mapping[tuple[str, str], Any] | None = None) -> Step[ViewVectors]:

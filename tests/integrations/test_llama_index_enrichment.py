@@ -1,23 +1,42 @@
-"""CatenaContextExtractor: titles and summaries in the metadata of any parser's nodes, read by whom it says."""
+"""CatenaContextExtractor and CatenaEntityExtractor: what they write into nodes of any parser, and what fails."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import replace
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import Document, MetadataMode, TextNode
 from llama_index_models import Saying
 from llama_index_spans import listening
 from llama_index_stores import Replying, splitter
 
-from catena.enrichment import ContextOptions
-from catena.model import ParameterError
-from llama_index_catena import CatenaContextExtractor, CatenaNodeParser, ContextDegradedEvent
-from llama_index_catena.extractors import CONTEXT_HEADER
+from catena.enrichment import (
+    CodeDetector,
+    ContextOptions,
+    ExpertDetector,
+    ExpertTerm,
+    ExpertTerms,
+    LLMDetector,
+    RecognizerDetector,
+)
+from catena.model import ParameterError, ServiceError
+from catena.testing import Flaky
+from catena.testing.fakes import FakeRecognizer
+from llama_index_catena import (
+    CatenaContextExtractor,
+    CatenaEntityExtractor,
+    CatenaNodeParser,
+    ContextDegradedEvent,
+    EntitiesDegradedEvent,
+)
+from llama_index_catena.extractors import CONTEXT_HEADER, ENTITIES
 
 TEXT = """# Pump manual
 
@@ -59,13 +78,6 @@ async def test_a_model_says_what_documents_and_sections_are_about() -> None:
     with blockbuster_ctx(["catena", "llama_index_catena"]):
         assert await CatenaContextExtractor(Replying(by=writing)).acall(given) == found
     assert given == nodes()
-
-
-def test_without_a_model_a_summary_is_a_sentence_of_the_text() -> None:
-    found = CatenaContextExtractor()(nodes())
-    assert all(node.metadata["document_summary"] in TEXT for node in found)
-    assert [node.metadata["section_summary"] in node.text for node in found] == [True, True]
-    assert {node.metadata["title"] for node in found} == {"Pump manual"}
 
 
 def test_embeddings_read_it_only_where_the_options_say_so() -> None:
@@ -112,24 +124,6 @@ def test_nodes_of_llama_indexs_own_parsers_are_described_too() -> None:
     ]
 
 
-def test_overlapping_nodes_are_put_together_without_repeats() -> None:
-    llm = Replying(by=writing)
-    text = "One sentence is here. Another sentence is there. A third sentence follows. A fourth one ends it."
-    CatenaContextExtractor(llm)(splitter(14, 6).get_nodes_from_documents([Document(id_="d", text=text)]))
-    prompts = ["\n".join(str(message.content) for message in asked) for asked, _ in llm.asked]
-    assert all(prompt.count("Another sentence is there.") <= 1 for prompt in prompts)
-    assert any(text in prompt for prompt in prompts)
-
-
-def test_documents_are_described_one_by_one() -> None:
-    parser = CatenaNodeParser(min_tokens=0)
-    both = parser.get_nodes_from_documents(
-        [Document(id_="pump", text=TEXT), Document(id_="lid", text=TEXT.replace("Pump manual", "Lid manual"))]
-    )
-    found = CatenaContextExtractor()(both)
-    assert [node.metadata["title"] for node in found] == ["Pump manual"] * 2 + ["Lid manual"] * 2
-
-
 def test_what_the_model_fails_at_is_missing_and_told(caplog: pytest.LogCaptureFixture) -> None:
     with listening() as told:
         found = CatenaContextExtractor(Saying(reply="Sure! Here you are."))(nodes())
@@ -140,30 +134,79 @@ def test_what_the_model_fails_at_is_missing_and_told(caplog: pytest.LogCaptureFi
     assert "summary of pump" in caplog.text
 
 
-def test_nodes_change_in_place_where_that_is_asked_for() -> None:
-    given = nodes()
-    kept = deepcopy(given)
-    CatenaContextExtractor(in_place=True)(given)
-    assert given != kept
-    once = deepcopy(given)
-    CatenaContextExtractor(in_place=True)(given)
-    assert given == once
+TEXTS = ("The Acme pump HX-200 has a gear box.", "Nothing is named here.", "Fit the HX-200 into the Borealis frame.")
+NODES = [TextNode(id_=str(place), text=text) for place, text in enumerate(TEXTS)]
+EXPERT = ExpertDetector(terms=ExpertTerms([ExpertTerm(name="gear box", aliases=("GBX",), weight=3)]))
 
 
-def test_a_pipeline_asks_the_model_once_for_what_it_knows(tmp_path) -> None:
-    llm = Replying(by=writing)
-    pipeline = IngestionPipeline(transformations=[CatenaNodeParser(min_tokens=0), CatenaContextExtractor(llm)])
-    first = pipeline.run(documents=[Document(id_="pump", text=TEXT)])
-    asked = len(llm.asked)
-    assert pipeline.run(documents=[Document(id_="pump", text=TEXT)]) == first
-    assert len(llm.asked) == asked > 0
-    journalled = CatenaContextExtractor(llm, journal=str(tmp_path / "replies.db"))
-    assert journalled(nodes()) == journalled(nodes())
-    assert len(llm.asked) == 2 * asked
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[None]:
+    """LlamaIndex runs extractors on the thread's event loop; where there is none it makes one, and leaves it open."""
+    made = asyncio.new_event_loop()
+    asyncio.set_event_loop(made)
+    yield
+    made.close()
+    asyncio.set_event_loop(None)
 
 
-def test_options_that_ask_for_what_is_not_given_are_refused() -> None:
-    with pytest.raises(ParameterError, match="llm"):
-        CatenaContextExtractor(options=replace(ContextOptions(), document_title=False))
-    with pytest.raises(ParameterError, match="options"):
-        CatenaContextExtractor(options="short")  # type: ignore[arg-type]
+def entities(extractor: CatenaEntityExtractor, nodes: list[TextNode] = NODES) -> list[str | None]:
+    return [node.metadata.get(ENTITIES) for node in extractor(nodes)]
+
+
+def test_codes_are_found_without_any_model() -> None:
+    assert entities(CatenaEntityExtractor()) == ["HX-200", None, "HX-200"]
+
+
+def test_detectors_add_up() -> None:
+    recognizer = FakeRecognizer({"PRODUCT": ["HX-200"], "ORG": ["Acme"], "PLACE": ["Borealis"]})
+    extractor = CatenaEntityExtractor(
+        [CodeDetector(), EXPERT, LLMDetector(), RecognizerDetector(labels=("ORG",))],
+        llm=Saying(reply='["Borealis"]'),
+        recognizer=recognizer,
+    )
+    assert entities(extractor) == ["Acme; gbx; gear box; HX-200", None, "Borealis; HX-200"]
+
+
+def test_models_given_are_asked_by_default() -> None:
+    assert entities(CatenaEntityExtractor(llm=Saying(reply='["Acme"]'))) == ["Acme; HX-200", None, "HX-200"]
+    assert [type(d) for d in CatenaEntityExtractor(llm=MockLLM(), recognizer=FakeRecognizer({})).detectors] == [
+        CodeDetector,
+        LLMDetector,
+        RecognizerDetector,
+    ]
+
+
+def test_nodes_of_several_documents_keep_their_places() -> None:
+    documents = [Document(id_=f"d{number}", text=f"# Part\n\nIt is part AB-{number}.") for number in range(3)]
+    nodes = CatenaNodeParser()(documents)
+    mixed = [nodes[2], nodes[0], nodes[1]]
+    found = CatenaEntityExtractor()(mixed)
+    assert [node.metadata[ENTITIES] for node in found] == ["AB-2", "AB-0", "AB-1"]
+    assert CatenaEntityExtractor()([]) == []
+
+
+def test_it_is_serialised_by_what_its_parts_are_and_needs_them_again() -> None:
+    extractor = CatenaEntityExtractor([EXPERT], on_error="raise")
+    written = json.loads(extractor.to_json())
+    assert written["class_name"] == "CatenaEntityExtractor"
+    assert written["detectors"] == [repr(EXPERT)]
+    with pytest.raises(ParameterError, match="given again"):
+        CatenaEntityExtractor.from_dict(dict(written))
+    assert CatenaEntityExtractor.from_dict(dict(written), detectors=[EXPERT]) == extractor
+    with pytest.raises(ParameterError, match="at least one detector"):
+        CatenaEntityExtractor([])
+
+
+def broken(**options: Any) -> CatenaEntityExtractor:
+    recognizer = Flaky(FakeRecognizer({}), [ServiceError("ner", "no model")] * 9)
+    return CatenaEntityExtractor([CodeDetector(), RecognizerDetector()], recognizer=recognizer, **options)
+
+
+def test_a_detector_that_fails_costs_its_entities_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with listening() as told, caplog.at_level(logging.WARNING):
+        assert entities(broken()) == ["HX-200", None, "HX-200"]
+    events = [e for e in told.events if isinstance(e, EntitiesDegradedEvent)]
+    assert len(events) == 3  # one for each document
+    assert all("recogniser at chunk" in event.what and "no model" in event.why for event in events)
+    assert events[0].class_name() == "EntitiesDegradedEvent"
+    assert "no model" in caplog.text

@@ -1,4 +1,4 @@
-"""Build trees of summaries over nodes of any parser, index them beside the nodes, and search them."""
+"""Prepare nodes as systems beside the papers do: in atomic units, or under trees of summaries."""
 
 from __future__ import annotations
 
@@ -19,38 +19,111 @@ from llama_index.core.schema import (
     QueryBundle,
     RelatedNodeInfo,
     TextNode,
-    TransformComponent,
 )
 
 from catena import ParameterError, Ranking, Services, arun, prompts, run
-from catena.effects import Failed, Step, together
+from catena.effects import Step, all_together
 from catena.model import TITLE, needs
+from catena.structure import outline
 from llama_index_catena.components import (
     CoreRetriever,
     DegradedEvent,
-    JournalledComponent,
+    TransformOfStep,
     checked_arguments,
-    dispatcher,
     revived_options,
     tell_degraded,
     written_options,
 )
 from llama_index_catena.convert import to_node
-from llama_index_catena.documents import document_of, title_of
+from llama_index_catena.documents import document_of, title_of, to_core_document
 from llama_index_catena.segment_nodes import linked_chunk
 from llama_index_catena.services import CatenaEmbedding, core_embedder, model_services
+from llama_index_catena.structure import linked, slice_node
 
 with needs("catena-bench"):
     from catena_bench.baselines import (
+        AtomicChunks,
+        AtomicOptions,
         Clustering,
         ClusterSummaries,
         RaptorOptions,
         RaptorTree,
         collapsed,
+        cut_atomic,
         node_cosines,
         raptor_tree,
         traverse,
     )
+
+ATOMIC_SCHEMA = 1  # grows when equal documents and parameters give other nodes
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (AtomicOptions, RaptorOptions, ClusterSummaries, Clustering)
+}
+
+
+class AtomicDegradedEvent(DegradedEvent):
+    """Part of a document was cut at sentences, because no answer of the model was of use."""
+
+
+class CatenaAtomicTransform(TransformOfStep):
+    """Cuts documents into atomic units by a model, whose answers only say where to cut: no word is its own.
+
+        IngestionPipeline(transformations=[CatenaAtomicTransform(llm)]).run(documents=documents)
+
+    Nodes have ids, offsets, links and metadata as those of `CatenaNodeParser`. A window of which no answer was of use
+    is cut at sentences, told in the log and as an `AtomicDegradedEvent`, or raises, as `options.on_error` has it.
+
+    Args:
+        llm: any LlamaIndex language model.
+        options: windows, attempts, and what is done where the model fails.
+        inside_sections: units end where sections do.
+        num_workers: calls of the model that are in flight at once.
+        journal: the file in which replies are kept.
+
+    Raises:
+        ParameterError: there is no model.
+    """
+
+    llm: SerializeAsAny[LLM] = Field(description="Who divides the text.")
+    options: Any = Field(description="Windows, attempts, and what is done where the model fails.")
+    inside_sections: bool = Field(default=True, description="Whether units end where sections do.")
+    prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
+    schema_version: int = Field(default=ATOMIC_SCHEMA, description="Version of the nodes made; part of cache keys.")
+
+    @checked_arguments
+    def __init__(self, llm: LLM, *, options: AtomicOptions | None = None, **fields: Any) -> None:
+        if not isinstance(llm, LLM):
+            raise ParameterError("llm", type(llm).__name__, "a LlamaIndex language model: it divides the text")
+        how = AtomicOptions() if options is None else revived_options(options, _KINDS)
+        if not isinstance(how, AtomicOptions):
+            raise ParameterError("options", options, "AtomicOptions or None")
+        own = {"llm": llm, "options": how, "schema_version": ATOMIC_SCHEMA}
+        super().__init__(**{**fields, **own, "prompt_version": prompts.load("atomic_units").version})
+
+    @field_serializer("options")
+    def _written(self, options: Any) -> Any:
+        return written_options(options, _KINDS)
+
+    def _services(self) -> Services:
+        return model_services(self.llm, None, max_concurrency=self.num_workers)
+
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[AtomicChunks]]:
+        documents = [to_core_document(node) for node in nodes]
+        sections = [outline(each) if self.inside_sections else None for each in documents]
+        return all_together(
+            [cut_atomic(each, self.options, sections=of) for each, of in zip(documents, sections, strict=True)]
+        )
+
+    def _made(self, nodes: Sequence[BaseNode], found: Sequence[AtomicChunks]) -> list[BaseNode]:
+        """Return the units of documents, or of nodes, as nodes in reading order."""
+        units: list[TextNode] = []
+        for node, done in zip(nodes, found, strict=True):
+            tell_degraded(done.degraded, AtomicDegradedEvent)
+            document = to_core_document(node)
+            units += [slice_node(chunk, document, node) for chunk in done.chunks]
+        return linked(units)
+
 
 TREE_LEVEL = "tree_level"
 """Metadata key of a summary node: how far it stands above the nodes that were given, from 1."""
@@ -58,9 +131,7 @@ TREE_LEVEL = "tree_level"
 SUMMARY = "summary"
 """The `kind` in the metadata of a node whose text was made, and is no quotation."""
 
-SCHEMA_VERSION = 1  # grows when equal nodes and parameters give other summaries
-
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (RaptorOptions, ClusterSummaries, Clustering)}
+TREE_SCHEMA = 1  # grows when equal nodes and parameters give other summaries
 
 
 class TreeDegradedEvent(DegradedEvent):
@@ -103,7 +174,7 @@ async def abuild_tree(
     return _told(await arun(step, services, computes=True))
 
 
-class CatenaTreeExtractor(JournalledComponent, TransformComponent):
+class CatenaTreeExtractor(TransformOfStep):
     """Adds to nodes the summaries of RAPTOR's tree over them, so that any index finds details and overviews alike.
 
         IngestionPipeline(transformations=[CatenaNodeParser(), CatenaTreeExtractor(llm=llm)]).run(documents=documents)
@@ -125,9 +196,8 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
     llm: SerializeAsAny[LLM] | None = Field(default=None, description="Who writes summaries.")
     embed_model: SerializeAsAny[BaseEmbedding] | None = Field(default=None, description="By which nodes are alike.")
     options: Any = Field(default=None, description="Clusters, summaries and layers.")
-    num_workers: int = Field(default=4, exclude=True, description="Calls in flight at once.")
     prompt_version: str = Field(default="", description="Version of the prompt; part of cache keys.")
-    schema_version: int = Field(default=SCHEMA_VERSION, description="Version of the nodes made; part of cache keys.")
+    schema_version: int = Field(default=TREE_SCHEMA, description="Version of the nodes made; part of cache keys.")
 
     @checked_arguments
     def __init__(
@@ -141,30 +211,26 @@ class CatenaTreeExtractor(JournalledComponent, TransformComponent):
         how = _options(revived_options(options, _KINDS), llm)
         version = prompts.load("tree_summary").version if how.summaries.by == "llm" else ""
         own = {"llm": llm, "embed_model": embed_model or CatenaEmbedding(), "options": how}
-        super().__init__(**{**fields, **own, "prompt_version": version, "schema_version": SCHEMA_VERSION})
+        super().__init__(**{**fields, **own, "prompt_version": version, "schema_version": TREE_SCHEMA})
 
     @field_serializer("options")
     def _written(self, options: Any) -> Any:
         return written_options(options, _KINDS)
 
-    def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """Return the nodes, and behind them the summaries of each document, layer after layer."""
-        return _with_summaries(nodes, self._run(self._step(nodes)))
-
-    @dispatcher.span
-    async def acall(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[BaseNode]:
-        """As calling it, without blocking the event loop."""
-        return _with_summaries(nodes, await self._arun(self._step(nodes), computes=True))
-
     def _services(self) -> Services:
         return model_services(self.llm, self.embed_model, max_concurrency=self.num_workers)
 
-    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[RaptorTree | Failed]]:
+    def _step(self, nodes: Sequence[BaseNode]) -> Step[list[RaptorTree]]:
         documents: dict[str, list[BaseNode]] = {}
         for node in nodes:
             if TREE_LEVEL not in node.metadata:
                 documents.setdefault(document_of(node), []).append(node)
-        return together([_tree(name, of, self.options) for name, of in documents.items()])
+        return all_together([_tree(name, of, self.options) for name, of in documents.items()])
+
+    def _made(self, nodes: Sequence[BaseNode], found: Sequence[RaptorTree]) -> list[BaseNode]:
+        """Return the nodes, and behind them the summaries of each document, layer after layer."""
+        by_id = {node.node_id: node for node in nodes}
+        return [*nodes, *(made for tree in found for made in _summaries(_told(tree), by_id))]
 
 
 class CatenaTreeRetriever(CoreRetriever[Ranking]):
@@ -251,16 +317,6 @@ def _tree(document_id: str, nodes: Sequence[BaseNode], options: RaptorOptions) -
 def _told(tree: RaptorTree) -> RaptorTree:
     tell_degraded(tree.degraded, TreeDegradedEvent)
     return tree
-
-
-def _with_summaries(nodes: Sequence[BaseNode], trees: Sequence[RaptorTree | Failed]) -> list[BaseNode]:
-    by_id = {node.node_id: node for node in nodes}
-    made: list[BaseNode] = []
-    for tree in trees:
-        if isinstance(tree, Failed):
-            raise tree.error
-        made += _summaries(_told(tree), by_id)
-    return [*nodes, *made]
 
 
 def _summaries(tree: RaptorTree, by_id: dict[str, BaseNode]) -> list[TextNode]:
