@@ -2,28 +2,100 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from concurrent.futures import Future
+import runpy
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bench_graph_case import QUESTIONS, Letters, scorer_by_hand, write, write_split
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from catena.graph import TermEdges
+from catena.backends import OpenAILLM
+from catena.effects import Services
+from catena.enrichment import StaticEmbedder
+from catena.graph import FeatureScorer, TermEdges
 from catena.graph.options import keywords_of_node
+from catena.graph.scoring import BY_HAND, FEATURES
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.testing import ChatServer
+from catena.testing.chat_server import Body
 from catena_bench import graph, graph_speed
-from catena_bench import graph as graph_studies
-from catena_bench import graph_speed as graph_speed_rounds
 from catena_bench import pictures as graph_pictures
 from catena_bench.graph import differences_of, figures_of, results_of
 from catena_bench.graph_cli import app
 from catena_bench.graph_data import HopQuestion, KeptVectors, read_split
 from catena_bench.graph_setting import first_rankings
 from catena_bench.graph_speed import grown, plain_pairs, sparse_pairs
+
+PASSAGES = {
+    "ferry": ("Ferry Alda", "The Ferry Alda was built in Norrvik by the yard of Brandt."),
+    "town": ("Norrvik", "Norrvik is a harbour town; its mayor is Ines Holm."),
+    "mayor": ("Ines Holm", "Ines Holm studied botany before she went into politics."),
+    "yard": ("Brandt (shipyard)", "Brandt is a shipyard that was founded by two brothers."),
+    "cheese": ("Kvarg", "Kvarg is a fresh cheese eaten with berries."),
+    "river": ("", "A river without a name runs past the old mill."),
+}
+QUESTIONS: dict[str, tuple[str, list[str]]] = {
+    "q1": ("Who is the mayor of the town where the Ferry Alda was built?", ["ferry", "town"]),
+    "q2": ("What did the mayor of Norrvik study?", ["town", "mayor"]),
+    "q3": ("Who founded the yard that built the Ferry Alda?", ["ferry", "yard", "ferry"]),
+    "q4": ("What is eaten with berries?", ["cheese"]),
+}
+
+
+def write(folder: Path, name: str, rows: Sequence[dict[str, Any]], packed: bool = False) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    if packed:
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    else:
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8", newline="")
+
+
+def write_split(data: Path, split: str = "dev") -> None:
+    """Write one split of the layout, with fields missing that may be."""
+    data.mkdir(exist_ok=True)
+    corpus = [{"id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
+    del corpus[-1]["title"]
+    asked = [
+        {"id": name, "question": text, "supporting": supporting} for name, (text, supporting) in QUESTIONS.items()
+    ]
+    write(data, f"{split}_corpus", corpus, packed=True)
+    write(data, f"{split}_questions", [*asked, {"id": "q5", "question": "Unanswered?", "answers": []}])
+
+
+class Letters:
+    """Vectors of letters: alike where words are."""
+
+    def __init__(self) -> None:
+        self.identity, self.dim, self.embedded = "letters", 26, 0
+
+    def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
+        self.embedded += len(texts)
+        rows = np.array([[text.lower().count(chr(97 + n)) for n in range(26)] for text in texts], np.float32)
+        unit: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+    def embed_query(self, text: str) -> np.ndarray:
+        row: np.ndarray = self.embed_documents([text])[0]
+        return row
+
+
+def scorer_by_hand() -> FeatureScorer:
+    """Return a scorer of one unit, which ranks as the hand-set weights do."""
+    count = len(FEATURES)
+    weights = {
+        "hidden": np.array([[[0.1 * BY_HAND.get(name, 0.0)] for name in FEATURES]], np.float32),
+        "bias": np.zeros((1, 1), np.float32),
+        "out": np.ones((1, 1), np.float32),
+        "mean": np.zeros(count, np.float32),
+        "spread": np.ones(count, np.float32),
+    }
+    return FeatureScorer(weights=weights)
 
 
 @pytest.fixture
@@ -147,12 +219,6 @@ def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> Non
     assert all(again[key] == figures[key] for key in again if not key.endswith(("_p50", "_p95", "_seconds", "_holm")))
 
 
-@pytest.mark.parametrize(("methods", "k"), [(["nothing"], [5]), ([], [5]), (["bm25"], []), (["bm25"], [0])])
-def test_unknown_methods_and_cutoffs_are_refused(folder: Path, methods: list[str], k: list[int]) -> None:
-    with pytest.raises(ParameterError):
-        graph.run(folder, embedder=Letters(), methods=methods, k=k)
-
-
 def test_the_command_writes_json_and_a_table(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     command = ["--data", str(folder), "--methods", "bm25,hybrid", "--k", "2,10", "--size", "questions=3"]
@@ -168,7 +234,15 @@ def test_the_command_writes_json_and_a_table(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--k", "two"], ["--methods", "?"], ["--json", "/nowhere/at/all.json"], ["--size", "depth=3"]]
+    "wrong",
+    [
+        ["--k", "two"],
+        ["--methods", "?"],
+        ["--methods", ""],
+        ["--k", "0"],
+        ["--json", "/nowhere/at/all.json"],
+        ["--size", "depth=3"],
+    ],
 )
 def test_the_command_says_what_is_wrong(folder: Path, wrong: list[str]) -> None:
     result = CliRunner().invoke(app, ["--data", str(folder), *wrong])
@@ -210,9 +284,9 @@ def test_the_encoder_is_fine_tuned_and_the_graph_is_made_of_its_vectors(folder: 
 
 
 def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_studies, "NEIGHBOURS", (0, 3))
-    monkeypatch.setattr(graph_studies, "KEYWORDS_MORE_THAN", (0, 4))
-    monkeypatch.setattr(graph_studies, "STUDIED", 3)
+    monkeypatch.setattr(graph, "NEIGHBOURS", (0, 3))
+    monkeypatch.setattr(graph, "KEYWORDS_MORE_THAN", (0, 4))
+    monkeypatch.setattr(graph, "STUDIED", 3)
     figures = graph.run(folder, embedder=Letters(), methods=["hybrid"], studies=["lengths", "density"])
     assert figures["n_studied"] == 3
     assert figures["mean_degree.neighbours_0"] == 0 < figures["mean_degree.neighbours_3"] <= 5
@@ -222,12 +296,7 @@ def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch
     assert seeds < long
     assert figures["chunks.length_1.paper_untrained"] < figures["chunks.length_5.paper_untrained"]
     drawn = graph_pictures.draw(figures, ["hybrid"], tmp_path / "pictures")
-    assert [path.name for path in drawn] == [
-        "recall_at_5.png",
-        "all_at_5.png",
-        "path_lengths.png",
-        "graph_density.png",
-    ]
+    assert [path.stem for path in drawn] == ["recall_at_5", "all_at_5", "path_lengths", "graph_density"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
@@ -257,25 +326,10 @@ def test_peers_find_the_same_pairs() -> None:
 
 @pytest.mark.slow
 def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Here:
-        """A pool that is this process."""
-
-        def __init__(self, *_: object, **__: object) -> None: ...
-
-        def __enter__(self) -> Here:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def submit(self, work: Any, *arguments: Any) -> Future[Any]:
-            done: Future[Any] = Future()
-            done.set_result(work(*arguments))
-            return done
-
-    monkeypatch.setattr(graph_speed, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(graph_speed, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
     monkeypatch.setattr(graph_speed, "SIZES", (250, 5_000))
     for name, few in (("QUESTIONS", 3), ("SAMPLE", 20), ("PEERS_UP_TO", 500)):
-        monkeypatch.setattr(graph_speed_rounds, name, few)
+        monkeypatch.setattr(graph_speed, name, few)
     figures = graph_speed.run(chunks=1_000)
     assert figures["semantic_recall.250"] == figures["semantic_recall.1000"] == 1
     assert figures["add_equals_rebuild.250"] == figures["keyword_pairs_agree.250"] == 1
@@ -286,3 +340,181 @@ def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.Monkey
     assert "ratio.edges_held.networkx.1000" not in figures
     with pytest.raises(ParameterError):
         graph_speed.run(chunks=999)
+
+
+# answers of a model
+
+ANSWERS = {"q1": ["Ines Holm"], "q2": ["botany"], "q3": ["two brothers"], "q4": ["Kvarg", "fresh cheese"]}
+WAYS = ["no_retrieval", "hybrid", "chain", "iterative", "shuffled", "golden"]
+
+
+@pytest.fixture
+def answered(tmp_path: Path) -> Path:
+    """One split with answers, and a question nobody knows the answer of, which is not asked."""
+    data = tmp_path / "ferries"
+    write_split(data)
+    rows = [
+        {"id": name, "question": text, "supporting": supporting, "answers": ANSWERS[name]}
+        for name, (text, supporting) in QUESTIONS.items()
+    ]
+    write(data, "dev_questions", [*rows, {"id": "q5", "question": "Which river?", "supporting": ["river"]}])
+    return data
+
+
+@pytest.fixture
+def scorer(tmp_path: Path) -> Path:
+    scorer_by_hand().save(tmp_path / "scorer.safetensors")
+    return tmp_path / "scorer.safetensors"
+
+
+def reader(body: Body) -> str:
+    """Answer from what is read alone: what stands there is known, nothing else; from nothing, a guess."""
+    system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
+    if "there is no document" in system:
+        return "Kvarg"
+    found = next((name for name, (text, _) in QUESTIONS.items() if f"Question: {text}" in prompt), "")
+    return next((answer for answer in ANSWERS[found] if answer in prompt.split("Question:")[0]), "NOT ANSWERABLE")
+
+
+def command(answered: Path, scorer: Path, server: ChatServer, journal: Path, *more: str) -> Result:
+    given = ["--data", str(answered), "--methods", "hybrid", "--scorer", str(scorer), "--llm", "m"]
+    return CliRunner().invoke(app, [*given, "--base-url", server.url, "--journal", str(journal), *more])
+
+
+@pytest.mark.slow
+def test_a_model_answers_in_six_ways_and_is_paid_once(answered: Path, scorer: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with ChatServer(reader) as server:
+        planned = command(answered, scorer, server, journal, "--plan", "--price-in", "1")
+        assert planned.exit_code == 0, planned.output
+        assert server.bodies == []
+        assert not journal.exists()
+        result = command(answered, scorer, server, journal)
+        assert result.exit_code == 0, result.output
+        asked = len(server.bodies)
+        again = command(answered, scorer, server, journal)
+        assert len(server.bodies) == asked <= 6 * 4  # equal requests are asked once
+    figures = json.loads(result.stdout)
+    assert json.loads(again.stdout)["f1.chain"] == figures["f1.chain"]
+    plan = json.loads(planned.stdout)
+    assert all(plan[f"plan.{way}.calls"] == 4 for way in WAYS)
+    assert plan["plan.golden.cost_at_most"] > 0
+    assert (figures["about.model"], figures["n_answerable"], figures["n_questions"]) == ("m", 4, 5)
+    assert figures["exact_match.no_retrieval"] == 25  # Kvarg, by luck
+    assert figures["exact_match.golden"] == 100
+    assert figures["n_unanswered.golden"] == figures["n_failed.golden"] == 0
+    assert figures["exact_match.chain"] == figures["exact_match.shuffled"] == figures["exact_match.iterative"]
+    assert {"accuracy.low.chain", "f1.high.hybrid", "difference.f1.chain-shuffled.p_holm"} <= figures.keys()
+    assert figures["difference.f1.golden-chain"] == pytest.approx(figures["f1.golden"] - figures["f1.chain"])
+    assert figures["tokens_in"] > figures["tokens_out"] > 0
+
+
+def test_formats_hold_the_same_passages_and_gold_holds_the_evidence(answered: Path) -> None:
+    read: dict[str, list[set[str]]] = {}
+
+    def noted(body: Body) -> str:
+        prompt = body["messages"][-1]["content"]
+        list(read.values())[-1].append({name for name, (_, text) in PASSAGES.items() if text in prompt})
+        return "x"
+
+    with ChatServer(noted) as server, OpenAILLM("m", api_key="none", base_url=server.url) as llm:
+
+        def tell(message: str) -> None:
+            if message.startswith("answering: "):
+                read[message.removeprefix("answering: ")] = []
+
+        figures = graph.run(
+            answered,
+            embedder=Letters(),
+            methods=["hybrid"],
+            scorer=scorer_by_hand(),
+            answers=lambda setting: graph.answered(setting, Services(llm=llm, max_concurrency=1)),
+            tell=tell,
+        )
+    assert list(read) == WAYS
+    assert read["no_retrieval"] == [set()] * 4
+    assert read["golden"] == [set(supporting) for _, supporting in QUESTIONS.values()]
+    assert all(len(held) == 5 for held in read["hybrid"])
+    assert read["chain"] == read["iterative"] == read["shuffled"]
+    assert all(len(held) == 5 for held in read["chain"])
+    assert figures["f1.golden"] == 0
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_said(answered: Path, scorer: Path, tmp_path: Path) -> None:
+    without = CliRunner().invoke(app, ["--data", str(answered), "--methods", "bm25", "--plan"])
+    assert (without.exit_code, "--llm NAME" in without.output) == (2, True)
+    write_split(answered)  # without answers
+    with ChatServer(reader) as server:
+        result = command(answered, scorer, server, tmp_path / "journal.db")
+        assert (result.exit_code, server.bodies) == (2, [])
+    assert "answers" in result.output
+    with pytest.raises(ParameterError, match="answers"):
+        graph.run(
+            answered,
+            embedder=Letters(),
+            methods=["bm25"],
+            answers=lambda setting: graph.answered(setting, Services()),
+        )
+
+
+# the training of the shipped scorer
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train_walk_scorer.py"
+NAMES = runpy.run_path(str(SCRIPT))
+collections = NAMES["collections"]
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """Two collections with a train split, one without, and a file beside them."""
+    data = tmp_path / "several"
+    data.mkdir()
+    write_split(data / "boats", "train")
+    write_split(data / "towns", "train")
+    write_split(data / "towns", "dev")
+    write_split(data / "untaught", "dev")
+    (data / "README.md").write_text("About these.")
+    return data
+
+
+def test_collections_are_discovered_and_can_be_left_out(several: Path) -> None:
+    assert [place.name for place in collections(several)] == ["boats", "towns"]
+    assert [place.name for place in collections(several, ["boats"])] == ["towns"]
+    assert collections(several / "towns") == (several / "towns",)
+    for data, without in (
+        (several, ["untaught"]),
+        (several, ["boats", "towns"]),
+        (several / "untaught", []),
+        (several / "nowhere", []),
+    ):
+        with pytest.raises(ParameterError):
+            collections(data, without)
+
+
+@pytest.mark.slow
+def test_the_script_writes_a_file_that_the_bench_takes(
+    several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")  # the script sets them for its own process
+    files = [tmp_path / f"{number}.safetensors" for number in range(2)]
+    for file in files:
+        arguments = ["--data", str(several), "--networks", "2", "--embedder", "static", "--leave-out", "boats"]
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(file), *arguments])
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert files[0].read_bytes() == files[1].read_bytes()
+    scorer = FeatureScorer.load(files[0])
+    assert scorer.record["collections"] == {"towns train": {"questions": 4, "passages": 6}}
+    assert (scorer.record["embedders"], scorer.record["options"]["networks"]) == ([StaticEmbedder().identity], 2)
+    assert scorer.identity in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(files[0]), "--data", str(several / "untaught")])
+    with pytest.raises(SystemExit, match="error: "):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    command = ["--data", str(several / "towns"), "--methods", "walk,scorer_only,walk_untrained,hybrid"]
+    result = CliRunner().invoke(app, [*command, "--scorer", str(files[0])], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert {"walk_ms_p50", "recall_at_5.walk", "difference.recall_at_5.walk-scorer_only"} <= figures.keys()
+    lost = CliRunner().invoke(app, [*command, "--scorer", str(tmp_path / "nowhere")])
+    assert (lost.exit_code, "Traceback" in lost.output) == (2, False)

@@ -6,10 +6,9 @@ import itertools
 
 import pytest
 
-from catena.parsing import parse_bytes
 from catena_bench import headings
 from catena_bench.generated_pdfs import generated_pdfs
-from catena_bench.headings import Counts, Title, compare, run, score_generated, score_outline
+from catena_bench.headings import Counts, Title, compare, run, score_generated
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +62,3 @@ def test_real_files_are_found_in_a_folder_or_its_pdfs_and_the_rest_is_counted(tm
     counted = ("n_generated", "n_with_outline", "n_without_outline", "n_failed")
     assert [results[name] for name in counted] == [1, 1, 1, 1]
     assert all(0 <= value <= 1 for name, value in results.items() if not name.startswith("n_"))
-
-
-@pytest.mark.slow
-def test_the_outline_is_hidden_from_the_formatter() -> None:
-    outlined = list(generated_pdfs())[-1]
-    parsed = parse_bytes(outlined.pdf, "a.pdf")
-    assert parsed.layout is not None
-    assert parsed.layout.outline
-    counts = score_outline(parsed)
-    assert counts is not None
-    assert counts.truth == len(outlined.headings)

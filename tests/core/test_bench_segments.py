@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -21,7 +22,6 @@ from catena.model import Chunk, Document, Entry, Hit, ParameterError, Ranking, S
 from catena.store.checks import problems_of
 from catena_bench.cli import app
 from catena_bench.collection import library_of
-from catena_bench.pictures import PICTURES
 from catena_bench.segments import BUDGETS, INDEXES, MEAN, PAIRS, Searcher, measured, reported, run, summed
 from catena_bench.segments_data import EvidenceQuestion, read_long_documents
 from catena_bench.segments_systems import (
@@ -46,24 +46,16 @@ WORDS = 6  # of each paragraph below: its tokens, with the full stop
 
 def book(paragraphs: int, *, document_id: str = "d", sections: int = 1) -> Entry:
     """A document of sections with one-sentence paragraphs; each paragraph is a chunk of its own."""
-    parts = [
-        f"# Part {section}\n\n" + "\n\n".join(f"One two three four five{n}." for n in range(paragraphs))
-        for section in range(sections)
-    ]
-    text = "\n\n".join(parts)
-    chunks: list[Chunk] = []
-    at = 0
-    for section in range(sections):
-        for number in range(paragraphs):
-            sentence = f"One two three four five{number}."
-            at = text.index(sentence, at)
-            chunks.append(
-                Chunk(
-                    id=f"{document_id}{len(chunks):02}", document_id=document_id, position=len(chunks), start=at,
-                    end=at + len(sentence), text=sentence, path=(f"Part {section}",), section=section,
-                )
-            )  # fmt: skip
-            at += len(sentence)
+    said = [f"One two three four five{n}." for n in range(paragraphs)]
+    text = "\n\n".join("\n\n".join([f"# Part {section}", *said]) for section in range(sections))
+    starts = [found.start() for found in re.finditer("One", text)]
+    chunks = [
+        Chunk(
+            id=f"{document_id}{n:02}", document_id=document_id, position=n, start=start, section=n // paragraphs,
+            end=start + len(said[n % paragraphs]), text=said[n % paragraphs], path=(f"Part {n // paragraphs}",),
+        )
+        for n, start in enumerate(starts)
+    ]  # fmt: skip
     entry = prepare(Document(id=document_id, text=text))
     return replace(entry, chunks=tuple(chunks), views=INDEXES["context"](replace(entry, chunks=tuple(chunks))).views)
 
@@ -240,17 +232,21 @@ def test_every_system_keeps_to_the_budget_and_finds_the_valve(collections: Path)
 
 
 @pytest.mark.slow
-def test_a_run_gives_every_cell_and_twice_the_same(collections: Path) -> None:
-    told: list[str] = []
-    figures = run(collections, collection=["spans", "gone"], tell=told.append)
-    assert "without gone: needs data" in told
-    assert any("paragraphs" in line for line in told)
+def test_the_command_gives_every_cell_draws_them_and_gives_the_same_again(collections: Path, tmp_path: Path) -> None:
+    target, picture = tmp_path / "f.json", tmp_path / "f.html"
+    command = ["segments", "--data", str(collections), "--collection", "spans", "--collection", "gone"]
+    done = CliRunner().invoke(app, [*command, "--json", str(target), "--plot", str(picture)])
+    assert done.exit_code == 0, done.output
+    assert "without gone: needs data" in done.output
+    assert "paragraphs" in done.output
+    figures = json.loads(target.read_text())
     cell = "spans.fused.headed.lent_headers"
     assert {f"recall.{cell}.{budget}" for budget in (*BUDGETS, MEAN)} <= figures.keys()
     assert all(f"difference.recall.spans.dense.headed.{a}-{b}.{MEAN}" in figures for a, b in PAIRS)
     assert "difference.precision.spans.fused.topk.context-raw.1000" in figures
     assert figures["recall.all.fused.headed.topk.mean"] == figures["recall.spans.fused.headed.topk.mean"]
     assert figures == run(collections, collection=["spans"])
+    assert "spans" in picture.read_text(encoding="utf-8")
 
 
 def test_differences_are_paired(collections: Path) -> None:
@@ -261,15 +257,3 @@ def test_differences_are_paired(collections: Path) -> None:
     wider, narrow = (values["dense", "headed", name, "250"].recall for name in ("window", "topk"))
     expected = sum(a - b for a, b in zip(wider, narrow, strict=True)) / len(questions)
     assert isclose(figures["difference.recall.spans.dense.headed.window-topk.250"], expected, abs_tol=1e-12)
-
-
-@pytest.mark.slow
-def test_the_command_line_runs_it_and_draws_it(collections: Path, tmp_path: Path) -> None:
-    json_file, picture = tmp_path / "f.json", tmp_path / "f.html"
-    pytest.importorskip("plotly")
-    arguments = ["segments", "--data", str(collections), "--collection", "pages", "--json", str(json_file)]
-    done = CliRunner().invoke(app, [*arguments, "--plot", str(picture), "--size", "questions=2"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(json_file.read_text())["n.pages"] == 2
-    assert "pages" in picture.read_text(encoding="utf-8")
-    assert "segments" in PICTURES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -65,18 +64,6 @@ def test_gold_of_another_document_is_a_miss(boards: Path, tmp_path: Path) -> Non
         (copy / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     figures = run(copy)
     assert figures["lri.fused.other"] == 1.0
-
-
-@pytest.mark.slow
-def test_the_command_writes_one_flat_object(boards: Path, tmp_path: Path) -> None:
-    target = tmp_path / "figures.json"
-    command = [sys.executable, "-c", "from catena_bench.cli import main; main()", "similar-docs"]
-    command += ["--data", str(boards), "--json", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    figures = json.loads(target.read_text())
-    assert all(isinstance(value, int | float) for value in figures.values())
 
 
 @pytest.mark.slow

@@ -20,12 +20,10 @@ TEXT = "one two. three. four five. six. seven eight. nine."
 SPANS = {"a": (0, 8), "b": (9, 15), "c": (16, 26), "d": (27, 31), "e": (32, 44), "f": (45, 50)}
 
 
-def chunk_of(name: str, position: int, span: tuple[int, int]) -> Chunk:
-    start, end = span
-    return Chunk(id=name, document_id="doc", position=position, start=start, end=end, text=TEXT[start:end])
-
-
-CHUNKS = tuple(chunk_of(name, position, span) for position, (name, span) in enumerate(SPANS.items()))
+CHUNKS = tuple(
+    Chunk(id=name, document_id="doc", position=position, start=start, end=end, text=TEXT[start:end])
+    for position, (name, (start, end)) in enumerate(SPANS.items())
+)
 
 
 def tree_of(layers: Sequence[Sequence[Sequence[int]]], chunks: Sequence[Chunk] = CHUNKS) -> SummaryTree:
@@ -100,11 +98,10 @@ def test_a_budget_is_filled_up_to_the_first_node_that_does_not_fit(budget: int, 
 
 def test_scores_by_vectors_are_cosines_with_the_query() -> None:
     vectors = np.array([[1, 0], [0, 1], [0, 0], [-1, 0]], dtype=np.float32)
-    scores = run(node_cosines("60 degrees", vectors), Services(embedder=AngleEmbedder()))
+    services = Services(embedder=AngleEmbedder())
+    scores = run(node_cosines("60 degrees", vectors), services)
     assert scores == pytest.approx((0.5, 0.8660254, 0.0, -0.5), abs=1e-6)
-    assert (
-        run(node_cosines("60 degrees", np.zeros((0, 0), dtype=np.float32)), Services(embedder=AngleEmbedder())) == ()
-    )
+    assert run(node_cosines("60 degrees", vectors[:0]), services) == ()
 
 
 def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_of_its_chunk() -> None:
