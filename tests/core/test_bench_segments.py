@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import isclose
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from catena.model import Chunk, Document, Entry, Hit, ParameterError, Ranking, S
 from catena.store.checks import problems_of
 from catena_bench.cli import app
 from catena_bench.collection import library_of
-from catena_bench.segments import BUDGETS, INDEXES, MEAN, PAIRS, Searcher, measured, reported, run, summed
+from catena_bench.segments import BUDGETS, INDEXES, MEAN, PAIRS, Searcher, reported, run
 from catena_bench.segments_data import EvidenceQuestion, read_long_documents
 from catena_bench.segments_systems import (
     SYSTEMS,
@@ -184,18 +183,7 @@ def test_pages_stand_in_their_guide_and_do_not_reach_into_each_other(collections
     assert len(read.questions) == 6, "a page that is not there cannot be found"
 
 
-def test_a_malformed_collection_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "pages.jsonl", [{"id": "a"}])
-    write(tmp_path / "questions.jsonl", [])
-    with pytest.raises(ParameterError, match="KeyError: 'text'"):
-        read_long_documents(tmp_path)
-    with pytest.raises(ParameterError, match="layouts"):
-        read_long_documents(tmp_path / "nowhere")
-    with pytest.raises(ParameterError, match="long documents"):
-        run(tmp_path / "nowhere")
-
-
-def test_only_the_half_that_does_not_tune_is_reported() -> None:
+def test_only_the_half_that_does_not_tune_is_reported_and_what_is_of_no_layout_is_named(tmp_path: Path) -> None:
     questions = [EvidenceQuestion(id=str(n), text="?", gold=()) for n in range(40)]
     chosen = reported(questions, 7)
     assert len(chosen) == 7
@@ -203,6 +191,12 @@ def test_only_the_half_that_does_not_tune_is_reported() -> None:
     assert reported(questions[::-1], 7) == chosen
     with pytest.raises(ParameterError, match="that report"):
         reported([question for question in questions if question.tunes], 7)
+    write(tmp_path / "pages.jsonl", [{"id": "a"}])
+    write(tmp_path / "questions.jsonl", [])
+    with pytest.raises(ParameterError, match="KeyError: 'text'"):
+        read_long_documents(tmp_path)
+    with pytest.raises(ParameterError, match="layouts"):
+        read_long_documents(tmp_path / "nowhere")
 
 
 def test_indexes_differ_in_what_a_chunk_is_found_under_alone(collections: Path) -> None:
@@ -244,16 +238,8 @@ def test_the_command_gives_every_cell_draws_them_and_gives_the_same_again(collec
     assert {f"recall.{cell}.{budget}" for budget in (*BUDGETS, MEAN)} <= figures.keys()
     assert all(f"difference.recall.spans.dense.headed.{a}-{b}.{MEAN}" in figures for a, b in PAIRS)
     assert "difference.precision.spans.fused.topk.context-raw.1000" in figures
+    wider, narrow = (figures[f"recall.spans.dense.headed.{name}.250"] for name in ("window", "topk"))
+    assert figures["difference.recall.spans.dense.headed.window-topk.250"] == pytest.approx(wider - narrow)
     assert figures["recall.all.fused.headed.topk.mean"] == figures["recall.spans.fused.headed.topk.mean"]
     assert figures == run(collections, collection=["spans"])
     assert "spans" in picture.read_text(encoding="utf-8")
-
-
-def test_differences_are_paired(collections: Path) -> None:
-    read = read_long_documents(collections / "deep" / "spans")
-    questions = reported(read.questions, 2)
-    values = measured(read, questions)
-    figures = summed("spans", values)
-    wider, narrow = (values["dense", "headed", name, "250"].recall for name in ("window", "topk"))
-    expected = sum(a - b for a, b in zip(wider, narrow, strict=True)) / len(questions)
-    assert isclose(figures["difference.recall.spans.dense.headed.window-topk.250"], expected, abs_tol=1e-12)

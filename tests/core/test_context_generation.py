@@ -625,4 +625,7 @@ def test_prose_keeps_to_sections_that_cut_through_a_paragraph():
     (section,) = prepare(document).sections
     cut = document.text.index("A third")
     halves = (replace(section, end=cut), replace(section, start=cut, body_start=cut, position=1))
-    assert prose(document, halves) == (("One sentence here.", "Another one."), ("A third is here.", "And the end."))
+    assert prose(document, halves) == (
+        ("One sentence here.", "Another one."),
+        ("A third is here.", "And the end."),
+    )

@@ -107,7 +107,8 @@ def test_neither_order_nor_length_of_vectors_matters(order, factor):
 
 
 @pytest.mark.parametrize(
-    ("rows", "labels"), [([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"])]
+    ("rows", "labels"),
+    [([[1.0]], ["a", "b"]), ([[1.0]], [None]), ([[float("nan")]], ["a"]), ([1.0], ["a"])],
 )
 def test_what_cannot_be_measured_is_refused(rows, labels):
     with pytest.raises(EvaluationError):

@@ -185,13 +185,6 @@ def test_both_orders_are_shown_and_scores_go_back_to_their_systems():
     assert all("5 kg\n</reference_answer>" in prompt and PAIR.question in prompt for prompt in prompts)
 
 
-def test_a_judge_who_likes_the_first_place_decides_nothing_and_is_found_out():
-    llm = FakeLLM(lambda request: GOOD)
-    found = run(judge_pairs([PAIR, replace(PAIR, id="q2")]), Services(llm=llm))
-    assert {(verdict.by_score, verdict.by_round) for verdict in found} == {("tie", "tie")}
-    assert pairwise_result(found).position_bias.value == 5.0
-
-
 SAME = (("5 kg", " 5\n kg. "), ("", "  "), ("５ kg", "5 kg"), ("caf\u00e9", "cafe\u0301"))
 NOT_SAME = (("5 mW", "5 MW"), ("-5", "5"), ("5 kg", "5 kg!"), ("10⁶ cells", "106 cells"), ("CO₂", "CO2"))
 
@@ -214,7 +207,9 @@ def test_a_journal_keeps_each_repeat_for_itself_and_fewer_are_found_among_more(t
         thrice = run(judge_pairs([PAIR], repeats=3), services)
         assert len(llm.calls) == 6
         once = run(judge_pairs([PAIR]), services)
-        assert plan(judge_pairs([PAIR], repeats=3), services).kept == 6
+        same = replace(PAIR, id="q2", b=PAIR.a)
+        planned = plan(judge_pairs([PAIR, same], repeats=4), services)
+        assert (planned.kept, planned.by_purpose["judge"].calls, planned.exact) == (6, 2, True)
     assert len(llm.calls) == 6
     assert once[0].rounds == thrice[0].rounds[:2]
     assert [each.repeat for each in thrice[0].rounds] == [1, 1, 2, 2, 3, 3]
@@ -226,13 +221,6 @@ def test_an_answer_cannot_break_out_of_its_tag():
     run(judge_pairs([replace(PAIR, a=a, b="</reference_answer>")]), Services(llm=llm))
     for request in llm.calls:
         assert len(re.findall(r"<\s*/?\s*(?:answer_[12]|reference_answer)\s*>", request.prompt, re.IGNORECASE)) == 6
-
-
-def test_a_plan_counts_both_orders_of_what_must_be_asked():
-    pairs = [PAIR, replace(PAIR, id="q2", b=PAIR.a)]
-    planned = plan(judge_pairs(pairs, repeats=2), Services(llm=FakeLLM(by_length)))
-    assert planned.by_purpose["judge"].calls == 4
-    assert planned.exact
 
 
 ALONE = '{"answer_1_score": 8, "answer_2_score": 3}'
@@ -275,7 +263,8 @@ def test_a_bad_reply_is_asked_for_once_more_and_then_leaves_the_question_undecid
     assert all(each.scores is None and each.failure for each in verdict.rounds)
     better = ScriptedLLM([reply, GOOD, GOOD])
     (verdict,) = run(judge_pairs([PAIR]), Services(llm=better, max_concurrency=1))
-    assert (verdict.by_score, len(better.calls)) == ("tie", 3)
+    assert (verdict.by_score, verdict.by_round, len(better.calls)) == ("tie", "tie", 3)
+    assert pairwise_result([verdict]).position_bias.value == 5.0  # who likes the first place decides nothing
 
 
 def test_a_model_out_of_reach_leaves_its_question_undecided_and_the_others_go_on():

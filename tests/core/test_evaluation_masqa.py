@@ -50,17 +50,12 @@ def test_a_qac_table_keeps_every_row_and_remarks_what_is_wrong(tmp_path, encodin
     ]
 
 
-def test_a_qa_table_has_no_gold_and_does_not_miss_it(tmp_path):
-    bank = read_masqa(write(tmp_path, "问题,答案\n多大？,8 V\n"))
-    assert not bank.has_contexts
-    assert bank.remarks == ()
-    assert bank.questions == (BankQuestion(id="row 2", text="多大？", answer="8 V"),)
-
-
-def test_a_table_without_a_header_is_question_answer_context(tmp_path):
-    bank = read_masqa(write(tmp_path, "How big?,8 V,It is 8 V.\n"))
-    assert bank.questions[0].id == "row 1"
-    assert (bank.questions[0].answer, bank.questions[0].gold[0].text) == ("8 V", "It is 8 V.")
+def test_a_qa_table_has_no_gold_and_one_without_a_header_is_question_answer_context(tmp_path):
+    found = read_masqa(write(tmp_path, "问题,答案\n多大？,8 V\n"))
+    assert (found.has_contexts, found.remarks) == (False, ())
+    assert found.questions == (BankQuestion(id="row 2", text="多大？", answer="8 V"),)
+    (asked,) = read_masqa(write(tmp_path, "How big?,8 V,It is 8 V.\n")).questions
+    assert (asked.id, asked.answer, asked.gold[0].text) == ("row 1", "8 V", "It is 8 V.")
 
 
 def test_a_workbook_is_read_as_a_table(tmp_path, monkeypatch):

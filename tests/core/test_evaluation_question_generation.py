@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import os
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Services, arun, plan, run
+from catena.effects import Services, plan, run
 from catena.model import Chunk, Document, EvaluationError, MissingServiceError, ParameterError, Section, ServiceError
 from catena.testing import FakeLLM, ScriptedLLM
 from catena.text import Located
@@ -32,7 +31,6 @@ from catena_bench.questions import (
 from catena_bench.questions.generation import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
 from catena_bench.questions.quotes import CopySource, joined
 from catena_bench.questions.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
-from conftest import needs_data
 
 FIRST = (
     "The harbour of Orlund was founded in 1742 by fishermen. For sixty years it grew slowly. Then the “salt road” "
@@ -134,18 +132,6 @@ def test_the_model_is_told_types_number_and_wishes_and_the_section_is_fenced():
     assert "Write 5 questions" in prompt
     assert "for sailors" in prompt
     assert "not instructions" in llm.calls[0].system
-
-
-def test_a_journal_makes_unchanged_sections_free(tmp_path):
-    with Journal.open(tmp_path / "journal") as journal:
-        llm = written(draft())
-        services = Services(llm=llm, journal=journal)
-        before = run(generate_scope_questions(DOCUMENT, chunks()), services)
-        again = run(generate_scope_questions(DOCUMENT, chunks()), services)
-        assert (again, len(llm.calls)) == (before, 2)
-        changed = replace(DOCUMENT, text=DOCUMENT.text.replace("granite", "marble!"))
-        run(generate_scope_questions(changed, chunks(changed)), services)
-        assert len(llm.calls) == 3
 
 
 SUPPORT = "does not stand in the section"
@@ -262,12 +248,9 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_paid_for(document, p
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_generation_is_planned_awaited_and_needs_a_model():
-    services = Services(llm=written(draft()))
-    planned = plan(generate_scope_questions(DOCUMENT, chunks()), services)
+def test_generation_is_planned_and_needs_a_model():
+    planned = plan(generate_scope_questions(DOCUMENT, chunks()), Services(llm=written(draft())))
     assert (planned.by_purpose["scope questions"].calls, planned.exact) == (2, True)
-    awaited = asyncio.run(arun(generate_scope_questions(DOCUMENT, chunks()), services))
-    assert awaited == run(generate_scope_questions(DOCUMENT, chunks()), services)
     with pytest.raises(MissingServiceError):
         run(generate_scope_questions(DOCUMENT, chunks()), Services())
     assert run(generate_scope_questions(DOCUMENT, []), Services()).questions == ()
@@ -382,16 +365,6 @@ def test_a_data_set_is_written_in_the_published_layout_and_read_again(tmp_path):
         again.document("other")
 
 
-def test_nothing_is_overwritten_unless_told(tmp_path):
-    (tmp_path / "questions.jsonl").write_text("mine\n", encoding="utf-8")
-    with pytest.raises(EvaluationError, match=r"holds questions\.jsonl already; nothing was written"):
-        write_scope_dataset(tmp_path, dataset())
-    assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
-    write_scope_dataset(tmp_path, dataset(), overwrite=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["documents.jsonl.gz", "questions.jsonl.gz"]
-    assert read_scope_dataset(tmp_path).questions == dataset().questions
-
-
 def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch):
     write_scope_dataset(tmp_path, dataset())
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -477,19 +450,6 @@ def test_a_data_set_holds_together(documents, questions, said):
         ScopeDataset.of(documents, questions)
 
 
-def test_the_published_collection_is_read_and_its_evidence_is_found_in_its_sections(tmp_path):
-    found = read_scope_dataset(needs_data("structured", "chunking_evaluation"))
-    write_scope_dataset(tmp_path / "copy", found)
-    assert read_scope_dataset(tmp_path / "copy") == found
-    for case in span_cases(found, given="section")[::10]:
-        text = case.document.text
-        copies = [" ".join(text[start:end].split()) for start, end in case.question.evidence]
-        spans, missing = CopySource(text[case.start : case.end]).find_all(copies)
-        assert not missing
-        located = [(start + case.start, end + case.start) for start, end in spans]
-        assert span_score(located, case.question.evidence, text).recall == 1.0
-
-
 # Models that look for the scope.
 
 
@@ -552,38 +512,29 @@ def test_a_reply_without_copies_fails_its_question_alone(reply):
     assert result.recall.value == 0.5
 
 
-def test_a_model_whose_window_is_too_short_is_reported_and_planned_calls_are_counted():
+def test_a_model_whose_window_is_too_short_is_reported_and_answers_of_others_are_refused():
     cases = span_cases(dataset(), given="document")
     llm = ScriptedLLM([ServiceError("model", "the prompt is too long"), json.dumps({"context": LIGHTS["support"]})])
     found = run(ask_spans(cases), Services(llm=llm, max_concurrency=1))
     assert "too long" in found[0].failure
     assert found[1].spans == cases[1].question.evidence
-    planned = plan(ask_spans(cases), Services(llm=llm))
-    assert (planned.by_purpose["answer scope"].calls, planned.exact) == (2, True)
-    with pytest.raises(MissingServiceError):
-        run(ask_spans(cases), Services())
-    for wrong in (found[::-1], found[:1]):
-        with pytest.raises(EvaluationError, match="not those of 2 cases"):
-            span_result(cases, wrong)
-    with pytest.raises(EvaluationError):
-        span_result([], [])
+    for asked, wrong in ((cases, found[::-1]), (cases, found[:1]), ([], [])):
+        with pytest.raises(EvaluationError, match="not those of"):
+            span_result(asked, wrong)
     with pytest.raises(ParameterError, match="part must be"):
         replace(cases[0], end=cases[0].end + 1)
 
 
+@pytest.mark.slow
 def test_a_long_copy_is_found_by_its_ends_and_one_longer_than_the_text_at_once():
-    words = [f"w{(n * 7919) % 100_003}x" for n in range(12_000)]
-    text = " ".join(words)
-    inside = " ".join(words[3_000:9_000])
-    start = text.index(inside)
-    source = CopySource(text)
-    assert source.find(inside) == Located(start, start + len(inside), "exact")
-    reworded = inside.replace(words[5_000], "another").replace(words[7_000], "one")
-    assert source.find(reworded) is None  # other figures
-    plain = "".join(chr(ord("a") + int(each)) if each.isdigit() else each for each in text)
-    copied = plain[start : start + len(inside)]
-    at = copied.index(" ", 20_000)
-    near = f"{copied[:at]} another one{copied[at:]}"
-    assert CopySource(plain).find(near) == Located(start, start + len(inside), "near")
-    assert CopySource(plain).find(copied[:10_000] + plain[-10_000:]) is None
-    assert CopySource(plain[:5_000]).find(near * 20) is None
+    letters = str.maketrans("0123456789", "abcdefghij")
+    text = " ".join(f"w{(n * 7919) % 100_003}x".translate(letters) for n in range(12_000))
+    start, end = (text.index(" ", at) + 1 for at in (20_000, 60_000))
+    copied = text[start : end - 1]
+    middle = copied.index(" ", 20_000)
+    near = f"{copied[:middle]} another one{copied[middle:]}"
+    assert CopySource(text).find(copied) == Located(start, end - 1, "exact")
+    assert CopySource(text).find(near) == Located(start, end - 1, "near")
+    assert CopySource(text).find(f"{near} 17") is None  # another figure
+    assert CopySource(text).find(copied[:10_000] + text[-10_000:]) is None
+    assert CopySource(text[:5_000]).find(near * 20) is None

@@ -55,7 +55,8 @@ def test_interval_is_that_of_scipy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ones", "n", "interval"), [(6, 20, (3 / 20, 11 / 20)), (3, 30, (1 / 30, 8 / 30)), (20, 40, (14 / 40, 26 / 40))]
+    ("ones", "n", "interval"),
+    [(6, 20, (3 / 20, 11 / 20)), (3, 30, (1 / 30, 8 / 30)), (20, 40, (14 / 40, 26 / 40))],
 )
 def test_means_equal_to_the_mean_count_half(ones: int, n: int, interval: tuple[float, float]) -> None:
     """Of values that are 0 or 1 many samples have the very mean: scipy 1.17.1's BCa, 100,000 samples."""

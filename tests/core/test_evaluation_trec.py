@@ -35,18 +35,14 @@ def test_files_of_others_are_read(tmp_path: Path) -> None:
 
 
 @given(qrels=st.dictionaries(ids, st.dictionaries(ids, st.integers(-2, 1000), min_size=1, max_size=4), max_size=4))
-def test_qrels_survive_a_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
-) -> None:
+def test_qrels_survive_a_round_trip(tmp_path_factory, qrels: dict[str, dict[str, int]]) -> None:
     path = tmp_path_factory.mktemp("trec") / "qrels"
     write_qrels(qrels, path)
     assert read_qrels(path) == qrels
 
 
 @given(run=st.dictionaries(ids, st.lists(ids, unique=True, min_size=1, max_size=6), max_size=4))
-def test_order_of_a_run_survives_a_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, run: dict[str, list[str]]
-) -> None:
+def test_order_of_a_run_survives_a_round_trip(tmp_path_factory, run: dict[str, list[str]]) -> None:
     path = tmp_path_factory.mktemp("trec") / "run"
     write_run(run, path)
     assert {query: list(scores) for query, scores in read_run(path).items()} == run
@@ -83,9 +79,7 @@ def test_others_compute_the_same_from_our_files(tmp_path: Path) -> None:
         (read_run, "q Q0 a 1 2 t\nr Q0 a 1 2 t\nq Q0 a 2 1 t", "line 3: piece 'a' is ranked twice for query 'q'"),
     ],
 )
-def test_malformed_files_name_the_line(
-    tmp_path: Path, read: Callable[[Path], object], text: str, message: str
-) -> None:
+def test_malformed_files_name_the_line(tmp_path: Path, read: Callable, text: str, message: str) -> None:
     (tmp_path / "file").write_text(text, encoding="utf-8")
     with pytest.raises(EvaluationError, match=f"file, {message}" if message.startswith("line") else message):
         read(tmp_path / "file")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.effects import Complete, Completion, Embed, Services, plan, run
+from catena.effects import Complete, Completion, Embed, Services, run
 from catena.model import Chunk, InvalidReplyError, ParameterError, ServiceError
 from catena.testing import FakeEmbedder, FakeLLM
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
@@ -100,17 +100,6 @@ def test_passages_cannot_end_their_tag_and_a_longer_one_is_cut_aloud() -> None:
     grown(replace(how, clustering=Clustering(dimensions=2, tokens=900)), chunks_of(texts), llm)
     assert all(request.prompt.count("</content>") == 1 for request in llm.calls)
     assert llm.calls
-
-
-def test_a_single_short_node_stands_for_itself_without_a_call() -> None:
-    short = [*TOPICS.values()] * 4
-    llm = FakeLLM(first_sentence)
-    how = RaptorOptions(summaries=ClusterSummaries(words=200), clustering=replace(SMALL, tokens=40))
-    made = grown(how, chunks_of(short), llm)
-    alone = [node for node in made.tree.nodes if len(node.children) == 1]
-    texts = {node.id: node.text for node in made.tree.nodes}
-    assert all(node.text == texts[node.children[0]] for node in alone)
-    assert len(llm.calls) == sum(len(node.children) > 1 for node in made.tree.nodes)
 
 
 # When it ends
@@ -229,13 +218,6 @@ print(len(made.tree.layers), hashlib.sha256(repr(made.tree).encode() + made.vect
     printed = printed_under_hash_seeds(code)
     assert len(printed) == 1
     assert int(printed.pop().split()[0]) > 1
-
-
-def test_a_dry_run_counts_the_calls_for_summaries() -> None:
-    counted = plan(raptor_tree("doc", CHUNKS, BY_MODEL), Services(llm=FakeLLM(), embedder=FakeEmbedder(32)))
-    assert counted.by_purpose["tree summary"].calls >= 1
-    assert counted.by_purpose["embedding of tree nodes"].calls >= 1
-    assert counted.stopped_by == ""
 
 
 # Sentences that stand for many

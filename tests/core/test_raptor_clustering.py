@@ -132,25 +132,15 @@ def test_a_missing_package_is_named_with_its_extra(
     assert str(raised.value) == named
 
 
-def test_vectors_and_sizes_that_cannot_be_clustered_are_refused() -> None:
-    with pytest.raises(ParameterError, match="NaN or infinity"):
-        clusters(np.array([[1.0, np.nan]]), [1])
-    with pytest.raises(ParameterError, match="shape"):
-        clusters(np.array([1.0, 2.0]), [1, 1])
-    with pytest.raises(ParameterError, match="one for each of 2 vectors"):
-        clusters(np.ones((2, 2)), [1])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"reduce": "tsne"}, {"dimensions": 0}, {"components": 0}, {"tokens": 0}, {"threshold": 1.1},
-        {"threshold": float("nan")}, {"seed": -1},
-    ],
-)  # fmt: skip
-def test_options_outside_their_domain_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError):
-        Clustering(**options)
+def test_options_vectors_and_sizes_outside_their_domain_are_refused() -> None:
+    for option, value in (
+        ("reduce", "tsne"), ("dimensions", 0), ("components", 0), ("tokens", 0), ("threshold", 1.1), ("seed", -1),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=option):
+            Clustering(**{option: value})  # type: ignore[arg-type]
+    for rows, said in ([[1.0, np.nan]], "NaN or infinity"), ([1.0], "shape"), ([[1.0], [2.0]], "for each of 2"):
+        with pytest.raises(ParameterError, match=said):
+            clusters(np.array(rows), [1])
 
 
 @pytest.mark.slow

@@ -115,8 +115,8 @@ def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> SummaryTree:
-    """Draw trees of up to six leaves, whose nodes may have several parents."""
+def scored(draw: st.DrawFn) -> tuple[SummaryTree, list[float]]:
+    """Draw a tree of up to six leaves, whose nodes may have several parents, and a score for each node."""
     width = draw(st.integers(1, len(CHUNKS)))
     layers, chunks = [], CHUNKS[:width]
     for _ in range(draw(st.integers(0, 3))):
@@ -126,41 +126,23 @@ def trees(draw: st.DrawFn) -> SummaryTree:
             groups.add(frozenset(missing))
         layers.append(sorted(map(sorted, groups)))
         width = len(groups)
-    return tree_of(layers, chunks)
-
-
-@st.composite
-def scored(draw: st.DrawFn) -> tuple[SummaryTree, list[float]]:
-    tree = draw(trees())
+    tree = tree_of(layers, chunks)
     size = len(tree.nodes)
     return tree, draw(st.lists(st.integers(-5, 5).map(float), min_size=size, max_size=size))
 
 
-@given(trees())
-def test_every_leaf_is_reached_from_the_root_layer_and_children_stand_one_level_below(tree: SummaryTree) -> None:
-    reached = {chunk.id for node in tree.root for chunk in tree.chunks_below(node)}
-    assert reached == {chunk.id for chunk in tree.chunks}
-    assert all(child.level == node.level - 1 for node in tree.nodes for child in tree.children([node]))
-
-
-@given(scored())
-def test_with_room_for_all_nodes_traversal_ranks_every_chunk_by_its_own_score(
-    case: tuple[SummaryTree, list[float]],
-) -> None:
-    tree, scores = case
-    own = dict(zip((node.id for node in tree.nodes), scores, strict=True))
-    expected = sorted((chunk.id for chunk in tree.chunks), key=lambda each: (-own[each], each))
-    assert found(tree, scores, len(tree.nodes)) == expected
-
-
 @given(scored(), st.integers(1, 4))
-def test_traversal_returns_at_most_k_and_depends_on_the_order_of_scores_alone(
+def test_traversal_returns_at_most_k_by_the_order_of_scores_and_with_room_every_chunk_by_its_own(
     case: tuple[SummaryTree, list[float]], k: int
 ) -> None:
     tree, scores = case
     ids = found(tree, scores, k)
     assert 1 <= len(ids) == len(set(ids)) <= k
     assert ids == found(tree, [score**3 + 7 for score in scores], k)
+    own = dict(zip((node.id for node in tree.nodes), scores, strict=True))
+    expected = sorted((chunk.id for chunk in tree.chunks), key=lambda each: (-own[each], each))
+    assert found(tree, scores, len(tree.nodes)) == expected
+    assert {chunk.id for node in tree.root for chunk in tree.chunks_below(node)} == set(expected)
 
 
 @given(scored(), st.integers(1, 30))
