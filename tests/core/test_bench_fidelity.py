@@ -28,11 +28,11 @@ def test_damages_change_the_answer_and_are_the_same_again(windows: list[AnswerWi
     applied = 0
     for damage in damages():
         for window in windows[:2]:
-            answer = damage.applied(window, 7)
-            assert answer == damage.applied(window, 7)
-            if answer is not None:
+            damaged = damage.applied(window, 7)
+            assert damaged == damage.applied(window, 7)
+            if damaged is not None:
                 applied += 1
-                assert answer.split() != window.answer.split()
+                assert damaged.answer.split() != window.answer.split()
     assert applied >= 400
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from catena_bench import cli
 from catena_bench.pictures import DRAWN, PICTURES, VIEWS_DRAWN
 from catena_bench.segments import BUDGETS, MEAN, USUAL
-from catena_bench.views_measures import BUDGETS as TOKENS
+from catena_bench.views import BUDGETS as TOKENS
 
 FIGURES = {
     "ablation": {

@@ -21,17 +21,23 @@ from catena.model import Chunk, Document, Entry, Hit, ParameterError, Ranking, S
 from catena.store.checks import problems_of
 from catena_bench.cli import app
 from catena_bench.collection import library_of
-from catena_bench.segments import BUDGETS, INDEXES, MEAN, PAIRS, Searcher, reported, run
-from catena_bench.segments_data import EvidenceQuestion, read_long_documents
-from catena_bench.segments_systems import (
+from catena_bench.segments import (
+    BUDGETS,
+    INDEXES,
+    MEAN,
+    PAIRS,
     SYSTEMS,
     MeasuredDocuments,
     Reading,
+    Searcher,
     evidence,
     fill,
+    reported,
+    run,
     with_neighbours,
     with_section,
 )
+from catena_bench.segments_data import EvidenceQuestion, read_long_documents
 
 
 @pytest.fixture(autouse=True)

@@ -24,11 +24,9 @@ from catena_bench import views_retrievers as tables_retrievers
 from catena_bench.baselines import planned_answer
 from catena_bench.judges.judging import Round, verdict_of
 from catena_bench.questions import ScopeDataset, ScopeQuestion, write_scope_dataset
-from catena_bench.tables import TABLES, TableChoice, make
-from catena_bench.tables_cli import app
+from catena_bench.tables import TABLES, TableChoice, app, make
 from catena_bench.tables_forms import PaperRow, PaperTable, figure_3, figures_of, markdown_of
-from catena_bench.tables_material import read_tabled_documents
-from catena_bench.tables_schemes import Cell
+from catena_bench.tables_schemes import Cell, read_tabled_documents
 from catena_bench.views_retrievers import KNOWN, Scores, embedder_of, retrievers_of
 
 GULLS, VIOLINS = "Gulls nest there.", "Violins are varnished."  # 15 and 20 visible characters

@@ -17,8 +17,8 @@ from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
 from catena.retrieval import ScoreFusion, weighted_sum
 from catena_bench import views_retrievers
 from catena_bench.cli import app
+from catena_bench.views import Results, by_score, figures
 from catena_bench.views_data import METHODS, AskedDocument, read_asked_documents, word_pieces
-from catena_bench.views_measures import Results, by_score, figures
 from catena_bench.views_retrievers import Dense
 
 TOPICS = {
@@ -33,7 +33,7 @@ FILLER = "Nothing further is said about that here today. "
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are tested where they are made; here they only take time."""
-    monkeypatch.setattr("catena_bench.views_measures.ROUNDS", 20)
+    monkeypatch.setattr("catena_bench.views.ROUNDS", 20)
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from catena_bench.questions import (
     write_scope_dataset,
 )
 from catena_bench.questions.generation import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
-from catena_bench.questions.quotes import CopySource, joined
+from catena_bench.questions.span_answers import CopySource, joined
 from catena_bench.questions.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
 
 FIRST = (

@@ -44,8 +44,8 @@ from catena.graph import (
 )
 from catena.retrieval import reciprocal_rank_fusion
 from catena_bench.graph_data import TRAIN, HopQuestion, KeptVectors, Split, has_split, read_split
-from catena_bench.views_measures import DEPTH as RANKED
-from catena_bench.views_measures import best_first
+from catena_bench.views import DEPTH as RANKED
+from catena_bench.views import best_first
 from catena_bench.views_retrievers import ReferenceBm25, Scores
 
 BM25, DENSE, HYBRID = "bm25", "dense", "hybrid"

@@ -11,10 +11,9 @@ from rich.table import Table
 
 from catena.evaluation import MeanScore
 from catena.segments import Bin, Reliability
-from catena_bench.segments import BUDGETS, MEAN, USUAL
-from catena_bench.segments_systems import HEADERS
-from catena_bench.views_measures import BUDGETS as READ_TOKENS
-from catena_bench.views_measures import CUTOFFS
+from catena_bench.segments import BUDGETS, HEADERS, MEAN, USUAL
+from catena_bench.views import BUDGETS as READ_TOKENS
+from catena_bench.views import CUTOFFS
 from catena_view import plots
 from catena_view.plots import Measured, Picture
 from catena_view.plots.picture import Axis, LineMark, Panel

@@ -18,22 +18,25 @@ from catena.model import EvaluationError, digest
 from catena_bench.figures import PERCENT
 from catena_bench.judges import OutcomeRate, Pair, Verdict, judge_pairs, pairwise_result
 from catena_bench.tables_asking import Task
-from catena_bench.tables_material import LEAVES, SECTIONS, TableMaterial, Wanted
 from catena_bench.tables_schemes import (
     CONTENT,
+    LEAVES,
     MULTI_VIEW,
     PLUS,
     RAPTOR,
+    SECTIONS,
     SHIPPED,
     UNITS,
     Cell,
     Searched,
+    TableMaterial,
+    Wanted,
     mean_cell,
     recall,
     recall_at_length,
 )
+from catena_bench.views import CUTOFFS, Results
 from catena_bench.views_data import LENGTHS
-from catena_bench.views_measures import CUTOFFS, Results
 
 NOTHING = "–"
 DELTA = "delta"  # key of a column of differences
