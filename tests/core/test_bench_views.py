@@ -88,7 +88,7 @@ def test_every_method_covers_the_document(asked: AskedDocument) -> None:
         assert len(units.texts) == len(units.owner), name
     assert len(METHODS["windows"](asked).texts) > len(METHODS["windows"](asked).chunks) == 4
     assert all(word_pieces()(chunk.text) <= 100 for chunk in METHODS["fixed100"](asked).chunks)
-    sections = asked.section_starts
+    sections = [section.start for section in asked.sections]
     inside = METHODS["fixed100_content"](asked).chunks
     assert all(not any(chunk.start < border < chunk.end for border in sections) for chunk in inside)
 

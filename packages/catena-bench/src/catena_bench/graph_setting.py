@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter, process_time
-from typing import TypeAlias
+from time import perf_counter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from catena.graph import (
     widen,
 )
 from catena.retrieval import reciprocal_rank_fusion
+from catena_bench.figures import timed
 from catena_bench.graph_data import TRAIN, HopQuestion, KeptVectors, Split, has_split, read_split
 from catena_bench.views import DEPTH as RANKED
 from catena_bench.views import best_first
@@ -77,9 +78,10 @@ def first_rankings(
     tell("ranking by words")
     scored = ReferenceBm25().fitted([chunk.text for chunk in split.chunks])
     texts = [question.text for question in split.questions]
-    words = _ranked("lexical", split.chunks, (scored(texts[at : at + _TOGETHER]) for at in _starts(texts)))
+    starts = range(0, len(texts), _TOGETHER)
+    words = _ranked("lexical", split.chunks, (scored(texts[at : at + _TOGETHER]) for at in starts))
     tell("ranking by vectors")
-    cosines = ((asked[at : at + _TOGETHER] @ vectors.T).astype(np.float64) for at in _starts(texts))
+    cosines = ((asked[at : at + _TOGETHER] @ vectors.T).astype(np.float64) for at in starts)
     near = _ranked("dense", split.chunks, cosines)
     fused = (
         reciprocal_rank_fusion({"lexical": one, "dense": other}, top=RANKED)
@@ -88,21 +90,16 @@ def first_rankings(
     return {BM25: words, DENSE: near, HYBRID: tuple(fused)}
 
 
-def _starts(texts: Sequence[str]) -> range:
-    return range(0, len(texts), _TOGETHER)
-
-
 def _ranked(route: str, chunks: Sequence[Chunk], batches: Iterator[Scores]) -> Rankings:
-    return tuple(_ranking(route, chunks, row) for scores in batches for row in scores)
+    def hit(row: NDArray[np.float64], at: int, rank: int) -> Hit:
+        score = float(row[at])
+        return Hit(chunks[at], score, (Provenance(route=route, rank=rank, score=score),))
 
-
-def _ranking(route: str, chunks: Sequence[Chunk], row: NDArray[np.float64]) -> Ranking:
-    found = enumerate(best_first(row), start=1)
-    hits = (
-        Hit(chunks[at], float(row[at]), (Provenance(route=route, rank=rank, score=float(row[at])),))
-        for rank, at in found
+    return tuple(
+        Ranking(tuple(hit(row, at, rank) for rank, at in enumerate(best_first(row), start=1)), Scale.SIMILARITY)
+        for scores in batches
+        for row in scores
     )
-    return Ranking(tuple(hits), Scale.SIMILARITY)
 
 
 class MethodNotAvailable(Exception):
@@ -176,29 +173,13 @@ class Setting:
 
 
 def setting_of(
-    split: Split,
-    embedder: KeptVectors,
-    *,
-    trained_on: Path,
-    scorer: FeatureScorer | None = None,
-    tuning: Tuning | None = None,
-    k: int = DEPTH,
-    tell: Callable[[str], None] = lambda message: None,
+    split: Split, embedder: KeptVectors, *, tell: Callable[[str], None] = lambda message: None, **how: Any
 ) -> Setting:
     """Embed a split and rank it for the first time; the arguments are the attributes of `Setting`."""
     vectors = embedder.embed_documents([chunk.text for chunk in split.chunks])
     asked = embedder.embed_queries([question.text for question in split.questions])
-    return Setting(
-        split=split,
-        embedder=embedder,
-        vectors=vectors,
-        first=first_rankings(split, vectors, asked, tell),
-        trained_on=trained_on,
-        scorer=scorer,
-        tuning=tuning,
-        k=k,
-        tell=tell,
-    )
+    first = first_rankings(split, vectors, asked, tell)
+    return Setting(split=split, embedder=embedder, vectors=vectors, first=first, tell=tell, **how)
 
 
 Method: TypeAlias = Callable[[Setting], Rankings]
@@ -221,11 +202,15 @@ def walking(name: str, walk: WalkOptions, scorer: MAKES) -> Method:
 
     def ranked(setting: Setting) -> Rankings:
         how = GraphSearch(walk=walk, scorer=scorer(setting), on_graph_error="raise")
-        asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
-        results, setting.times[name] = walked(asked, how, setting.embedder, setting.graph, setting.k)
-        return tuple(result.ranking for result in results)
+        return _widened(setting, name, how, embedder=setting.embedder, graph=setting.graph)
 
     return ranked
+
+
+def _widened(setting: Setting, name: str, how: GraphSearch, *, embedder: KeptVectors, graph: ChunkGraph) -> Rankings:
+    asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
+    results, setting.times[name] = walked(asked, how, embedder, graph, setting.k)
+    return tuple(result.ranking for result in results)
 
 
 def walked(
@@ -236,9 +221,9 @@ def walked(
     results: list[GraphResult] = []
     times: list[float] = []
     for question, first in asked:
-        start = process_time()
-        results.append(run_step(widen(question.text, first, how, k=k), services))
-        times.append(1_000 * (process_time() - start))
+        seconds, result = timed(partial(run_step, widen(question.text, first, how, k=k), services))
+        results.append(result)
+        times.append(1_000 * seconds)
     return results, times
 
 
@@ -334,6 +319,4 @@ def paper_fine_tuned(setting: Setting) -> Rankings:
     vectors = embedder.embed_documents([chunk.text for chunk in setting.split.chunks])
     tuned = ChunkGraph.build(setting.nodes, vectors)
     how = GraphSearch(walk=PAPER, scorer=trained.scorer, on_graph_error="raise")
-    asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
-    results, setting.times[TUNED] = walked(asked, how, embedder, tuned, setting.k)
-    return tuple(result.ranking for result in results)
+    return _widened(setting, TUNED, how, embedder=embedder, graph=tuned)

@@ -16,7 +16,6 @@ from importlib import import_module
 from math import fsum
 from pathlib import Path
 from statistics import median
-from time import process_time
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -42,6 +41,7 @@ from catena.segments import (
     optimal,
     weighted_values,
 )
+from catena_bench.figures import timed
 
 QUERIES = 6
 RETRIEVED = 200  # chunks that a query finds, in the sparse case
@@ -231,9 +231,8 @@ class Rounds:
 
     def time(self, stage: str, work: Callable[[], T]) -> T:
         """Do the work, and note how long it took."""
-        start = process_time()
-        result = work()
-        self.times.setdefault(stage, []).append((process_time() - start) * 1_000)
+        seconds, result = timed(work)
+        self.times.setdefault(stage, []).append(seconds * 1_000)
         return result
 
 

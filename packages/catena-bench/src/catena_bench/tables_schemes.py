@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from catena import Chunk, Degraded, Document, View
+from catena import Chunk, Degraded, Document
 from catena.effects import Failed, Step, together
 from catena.enrichment import KEYWORDS, SUMMARY, Keywords, Summaries, make_views
-from catena.evaluation import Span, coverage, equal_length_cutoff, scope_recall_at, spans_of, whole_cutoffs
+from catena.evaluation import Span, coverage, spans_of, whole_cutoffs
 from catena.model import EvaluationError
 from catena.structure import cut_fixed
 from catena_bench.baselines import (
@@ -45,6 +45,7 @@ from catena_bench.views import (
     by_quota,
     by_score,
     ranked_spans,
+    recalls_at_length,
 )
 from catena_bench.views_data import (
     LENGTHS,
@@ -54,7 +55,7 @@ from catena_bench.views_data import (
     best_passage,
     section_chunks,
     sections_headed,
-    token_starts,
+    units_by_kind,
     untitled,
     whole,
     word_pieces,
@@ -122,8 +123,6 @@ def _documents(dataset: ScopeDataset, most: int | None) -> Iterator[TabledDocume
                 questions=tuple(
                     ScopedQuestion(id=each.id, text=each.text, evidence=_visible(each, document)) for each in asked
                 ),
-                token_starts=token_starts(document.text),
-                section_starts=tuple(section.start for section in sections),
             ),
             references=tuple(
                 each.answer or BETWEEN.join(" ".join(document.text[slice(*span)].split()) for span in each.evidence)
@@ -221,11 +220,12 @@ def _of_document(source: TabledDocument, wanted: Wanted) -> Step[TableMaterial]:
     views = {name: next(rest) for name in wanted.viewed}
     units: AtomicChunks | None = next(rest) if wanted.units else None
     tree: RaptorTree | None = next(rest) if wanted.tree else None
+    offline = wanted.views_by == "offline"
     made_by = [lost for _, lost in views.values()] + [each.degraded for each in (units, tree) if each is not None]
     return TableMaterial(
         source=source,
         chunks=chunks,
-        views={name: _by_kind(found, chunks[name], wanted.views_by) for name, (found, _) in views.items()},
+        views={name: units_by_kind(found, chunks[name], filled=offline) for name, (found, _) in views.items()},
         units=None if units is None else units.chunks,
         tree=None if tree is None else tree.tree,
         degraded=tuple(chain.from_iterable(made_by)),
@@ -242,24 +242,6 @@ def _tree(asked: AskedDocument, leaves: tuple[Chunk, ...], by: By) -> Step[Rapto
     options = RaptorOptions(summaries=ClusterSummaries(by=by))
     title, count = asked.document.title, word_pieces()
     return (yield from raptor_tree(asked.document.id, leaves, options, title=title, count=count))
-
-
-def _by_kind(views: Iterable[View], chunks: tuple[Chunk, ...], by: By) -> dict[str, Units]:
-    number = {chunk.id: place for place, chunk in enumerate(chunks)}
-    found: dict[str, list[tuple[int, str]]] = {KEYWORDS: [], SUMMARY: []}
-    for view in views:
-        found[view.kind].append((number[view.chunk_id], view.text))
-    for of_kind in found.values() if by == "offline" else ():
-        viewed = {owner for owner, _ in of_kind}
-        of_kind += [(owner, chunk.text) for owner, chunk in enumerate(chunks) if owner not in viewed]
-    return {
-        kind: Units(
-            chunks=chunks,
-            texts=tuple(text for _, text in sorted(of_kind)),
-            owner=tuple(owner for owner, _ in sorted(of_kind)),
-        )
-        for kind, of_kind in found.items()
-    }
 
 
 def _succeeded(results: Iterable[Any]) -> list[Any]:
@@ -446,12 +428,7 @@ def recall_at_length(found: Sequence[Searched], scheme: str, reference: str, k: 
     """
     shares = []
     for each in found:
-        tokens, own = mean_tokens([each], reference, k), mean_tokens([each], scheme, k)
-        longer = equal_length_cutoff(k, own, tokens) if tokens and own else k  # where nothing is found, k is nothing
-        shares += [
-            scope_recall_at(ranked, question.evidence, each.asked.document.text, longer)
-            for ranked, question in zip(each.schemes[scheme].ranked, each.asked.questions, strict=True)
-        ]
+        shares += recalls_at_length(each.asked, each.schemes[scheme], k, mean_tokens([each], reference, k))
     return _with_ends(shares)
 
 

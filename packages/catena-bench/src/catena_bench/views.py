@@ -59,7 +59,7 @@ from catena.retrieval import (
 )
 from catena.structure import passages_of
 from catena_bench.figures import PERCENT, ROUNDS, mean_figures
-from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents
+from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents, units_by_kind
 from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
 
 DEPTH = 100  # chunks of a ranking: more than any cutoff or budget of the figures reads
@@ -202,24 +202,28 @@ def at_equal_length(asked: AskedDocument, results: Results, tokens: Mapping[floa
         results: of a method that returns the first k pieces of its ranking.
         tokens: of the reference, the mean number at each k.
     """
-    text, found = asked.document.text, {}
-    for k, of_reference in tokens.items():
-        own = fmean(
-            results.mean(number, k, lambda spans: sum(asked.tokens(*span) for span in spans))
-            for number in range(len(asked.questions))
-        )
-        longer = equal_length_cutoff(k, own, of_reference)
-        recalls = [
-            scope_recall_at(ranked, question.evidence, text, longer)
-            for ranked, question in zip(results.ranked, asked.questions, strict=True)
-        ]
-        found[f"k{k:g}.equal_length"] = PERCENT * fmean(recalls)
-    return found
+    return {
+        f"k{k:g}.equal_length": PERCENT * fmean(recalls_at_length(asked, results, k, of_reference))
+        for k, of_reference in tokens.items()
+    }
+
+
+def recalls_at_length(asked: AskedDocument, results: Results, k: float, tokens: float) -> list[float]:
+    """Return the recall of each question at as many pieces as give so many tokens; see `at_equal_length`."""
+    own = fmean(
+        results.mean(number, k, lambda spans: sum(asked.tokens(*span) for span in spans))
+        for number in range(len(asked.questions))
+    )
+    longer = equal_length_cutoff(k, own, tokens) if tokens and own else k  # where nothing is found, k is nothing
+    return [
+        scope_recall_at(ranked, question.evidence, asked.document.text, longer)
+        for ranked, question in zip(results.ranked, asked.questions, strict=True)
+    ]
 
 
 def _sections(asked: AskedDocument, spans: Sequence[Span]) -> set[int]:
     """Return the positions of the sections, which tile the text, that spans share a character with."""
-    starts = asked.section_starts
+    starts = [section.start for section in asked.sections]
     return {
         number for start, end in spans for number in range(bisect_right(starts, start) - 1, bisect_left(starts, end))
     }
@@ -234,15 +238,7 @@ def offline_views(asked: AskedDocument, chunks: tuple[Chunk, ...]) -> dict[str, 
     makers = (Keywords(by="offline"), Summaries(by="offline"))
     services = Services(embedder=StaticEmbedder())
     views, _ = drive(make_views(chunks, makers, title=asked.document.title), services)
-    texts = {(view.kind, view.chunk_id): view.text for view in views}
-    return {
-        kind: Units(
-            chunks=chunks,
-            texts=tuple(texts.get((kind, chunk.id), chunk.text) for chunk in chunks),
-            owner=tuple(range(len(chunks))),
-        )
-        for kind in (KEYWORDS, SUMMARY)
-    }
+    return units_by_kind(views, chunks, filled=True)
 
 
 def by_question(views: Views, chunks: Sequence[Chunk]) -> Asked:
