@@ -389,12 +389,7 @@ def test_what_is_missing_is_said(answered: Path) -> None:
     assert (without.exit_code, "--llm NAME" in without.output) == (2, True)
     write_split(answered)  # without answers
     with pytest.raises(ParameterError, match="answers"):
-        graph.run(
-            answered,
-            embedder=Letters(),
-            methods=["bm25"],
-            answers=lambda setting: graph.answered(setting, Services()),
-        )
+        graph.run(answered, embedder=Letters(), answers=lambda setting: graph.answered(setting, Services()))
 
 
 # the training of the shipped scorer
