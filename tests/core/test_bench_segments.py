@@ -29,11 +29,11 @@ from catena_bench.segments import (
     SYSTEMS,
     MeasuredDocuments,
     Reading,
-    Searcher,
     evidence,
     fill,
     reported,
     run,
+    searched,
     with_neighbours,
     with_section,
 )
@@ -218,11 +218,10 @@ def test_every_system_keeps_to_the_budget_and_finds_the_valve(collections: Path)
     read = read_long_documents(collections / "deep" / "spans")
     known = MeasuredDocuments.of(read.entries)
     with library_of(read.entries) as library:
-        searcher = Searcher(library)
         for question in read.questions[:2]:
-            ranking = searcher(question, "dense")
+            ranking = searched(library, question, "dense")
             for name, system in SYSTEMS.items():
-                reading = Reading(known=known, services=searcher.library.services, ranking=ranking, budget=400)
+                reading = Reading(known=known, services=library.services, ranking=ranking, budget=400)
                 runs = system(reading, None)
                 assert known.tokens(runs, None) <= 400, name
                 if name == "article":

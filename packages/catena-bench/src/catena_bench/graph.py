@@ -28,7 +28,7 @@ Source: IIER (arXiv 2408.02907), Tables 1 to 3 and Figure 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -53,7 +53,7 @@ from catena.cli.failures import ProblemError, check_targets
 from catena.cli.llm_options import ModelOptions
 from catena.cli.options import grouped
 from catena.effects import Embedder, Plan, Step, Tariff
-from catena.evaluation import AnswerMeasure, EvidenceResult, MeanScore, SquadScores, evaluate_evidence, squad_scores
+from catena.evaluation import AnswerMeasure, EvidenceResult, SquadScores, evaluate_evidence, squad_scores
 from catena.graph import (
     KEYWORDS,
     PAPER,
@@ -102,6 +102,7 @@ from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
 CUTOFFS = (2, 5, 10, 20)
 COMPARED = ("recall@5", "all@5")
 
+Figures = dict[str, float]
 Results: TypeAlias = "Mapping[str, EvidenceResult]"
 """By measure."""
 
@@ -123,7 +124,6 @@ MEASURES: tuple[AnswerMeasure, ...] = get_args(AnswerMeasure)
 ANSWER_PAIRS = (
     ("chain", "iterative"), ("chain", "shuffled"), ("chain", HYBRID), ("chain", NO_RETRIEVAL), (GOLDEN, "chain"),
 )  # fmt: skip
-Figures = dict[str, float]
 
 
 def results_of(
@@ -205,67 +205,36 @@ METHODS: dict[str, Method] = {
 USUAL = tuple(method for method in METHODS if method != TUNED)  # that takes far longer than all others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """The evidence that the chains of one scorer find at one value of a setting.
-
-    Attributes:
-        setting: "length", "neighbours" (T) or "keyword" (K).
-        matched: mean match rate of the evidence, with its interval.
-        chunks: mean number of chunks in the chains of a question.
-        degree: mean number of neighbours in the graph.
-    """
-
-    setting: str
-    at: int
-    scorer: str
-    matched: MeanScore
-    chunks: float
-    degree: float
-
-
-def lengths(setting: Setting) -> list[Point]:
-    """Return the points of chains that may be 1, 3, 5 or 7 chunks long; 1 is the seeds alone."""
+def lengths(setting: Setting) -> Figures:
+    """Return the figures of chains that may be 1, 3, 5 or 7 chunks long; 1 is the seeds alone."""
     scorers = scorers_of(setting)
     graph = ChunkGraph.build(setting.nodes, setting.vectors, _PAPER_GRAPH)
-    return [point for at in LENGTHS for point in _points(setting, scorers, graph, "length", at, max_length=at)]
+    figures: Figures = {}
+    for at in LENGTHS:
+        figures |= _study(setting, scorers, graph, f"length_{at}", max_length=at)
+    return figures
 
 
-def density(setting: Setting) -> list[Point]:
-    """Return the points of chains of five chunks as the two thresholds move, one at a time, the other as usual."""
+def density(setting: Setting) -> Figures:
+    """Return the figures of chains of five chunks as the two thresholds move, one at a time, the other as usual."""
     options = [("neighbours", at, replace(_PAPER_GRAPH, neighbours=at)) for at in NEIGHBOURS]
     options += [("keyword", at, replace(_PAPER_GRAPH, keywords_more_than=at)) for at in KEYWORDS_MORE_THAN]
     scorers = scorers_of(setting)
-    found: list[Point] = []
+    figures: Figures = {}
     for name, at, option in options:
         setting.tell(f"density: {name} {at}")
         graph = ChunkGraph.build(setting.nodes, setting.vectors, option)
-        found += _points(setting, scorers, graph, name, at)
-    return found
+        figures |= _study(setting, scorers, graph, f"{name}_{at}")
+    return figures
 
 
-STUDIES: Mapping[str, Callable[[Setting], list[Point]]] = {"lengths": lengths, "density": density}
+STUDIES: Mapping[str, Callable[[Setting], Figures]] = {"lengths": lengths, "density": density}
 
 
 def studied(setting: Setting) -> tuple[tuple[HopQuestion, Ranking], ...]:
     """Return at most `STUDIED` questions with their first rankings, in the order of the digests of their ids."""
     asked = zip(setting.split.questions, setting.first[HYBRID], strict=True)
     return tuple(sorted(asked, key=lambda pair: digest(pair[0].id))[:STUDIED])
-
-
-def figures_of_study(points: Sequence[Point]) -> dict[str, float]:
-    """Return the points as figures: `match_rate.SETTING_AT.SCORER` in percent, with `.low` and `.high` before it.
-
-    And `chunks.SETTING_AT.SCORER`, `mean_degree.SETTING_AT`, `n_studied`.
-    """
-    figures: dict[str, float] = {}
-    for point in points:
-        key = f"{point.setting}_{point.at}"
-        figures |= score_figures(_MATCH, f"{key}.{point.scorer}", point.matched)
-        figures[f"chunks.{key}.{point.scorer}"] = point.chunks
-        figures[f"mean_degree.{key}"] = point.degree
-        figures["n_studied"] = point.matched.n
-    return figures
 
 
 def scorers_of(setting: Setting) -> dict[str, Scorer]:
@@ -279,31 +248,28 @@ def scorers_of(setting: Setting) -> dict[str, Scorer]:
     return found
 
 
-def _points(
-    setting: Setting, scorers: Mapping[str, Scorer], graph: ChunkGraph, name: str, at: int, *, max_length: int = 5
-) -> list[Point]:
-    """Return a point for each scorer."""
+def _study(
+    setting: Setting, scorers: Mapping[str, Scorer], graph: ChunkGraph, key: str, *, max_length: int = 5
+) -> Figures:
+    """Return the evidence that the chains of each scorer find at one value of a setting.
+
+    `match_rate.SETTING_AT.SCORER` in percent, with `.low` and `.high` before it; `chunks.SETTING_AT.SCORER`, the mean
+    number of chunks in the chains of a question; `mean_degree.SETTING_AT` of the graph, `n_studied`.
+    """
     walk = replace(PAPER, max_length=max_length, max_chunks=10 * max_length, fill=False)
     asked = studied(setting)
     gold = {question.id: question.evidence for question, _ in asked}
-    found: list[Point] = []
+    figures: Figures = {}
     for scorer, scores in scorers.items():
         how = GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
         results, _ = walked(asked, how, setting.embedder, graph, walk.takes)
         chains = {question: result.chains for question, result in zip(gold, results, strict=True)}
         matched = evaluate_evidence(gold, chains, (_MATCH,), rounds=ROUNDS)[_MATCH].mean
         assert matched is not None  # every question that was read has evidence
-        found.append(
-            Point(
-                setting=name,
-                at=at,
-                scorer=scorer,
-                matched=matched,
-                chunks=fmean(len(result.ranking.hits) for result in results),
-                degree=float(graph.degrees().mean()),
-            )
-        )
-    return found
+        figures |= score_figures(_MATCH, f"{key}.{scorer}", matched)
+        figures[f"chunks.{key}.{scorer}"] = fmean(len(result.ranking.hits) for result in results)
+        figures |= {f"mean_degree.{key}": float(graph.degrees().mean()), "n_studied": matched.n}
+    return figures
 
 
 def answered(setting: Setting, services: Services) -> Figures:
@@ -442,7 +408,7 @@ def run(
         graph, and of the trained walk to the others, see `differences_of`; `METHOD_ms_p50` and `METHOD_ms_p95`,
         milliseconds of processor time of a walk, its first ranking and its vectors given, of which `walk_ms_p50` is
         the library's own; `node_seconds` (keywords and names), `graph_seconds` (all else);
-        `skipped.METHOD` is 1 where what it needs is not here; of studies see `figures_of_study`;
+        `skipped.METHOD` is 1 where what it needs is not here; of studies see `_study`;
         `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
 
     Raises:
@@ -478,10 +444,12 @@ def run(
         reached = figures[f"recall_at_5.{method}"]
         tell(f"{method}: recall at 5 {reached:.1f}, {perf_counter() - start:.1f} s")
     for study in dict.fromkeys(studies):
-        figures |= figures_of_study(STUDIES[study](setting))
+        figures |= STUDIES[study](setting)
     if answers is not None:
         figures |= answers(setting)
-    return figures | differences_of(found, PAIRS) | setting.figures | _times(setting)
+    for method, times in setting.times.items():
+        figures |= percentiles(f"{method}_ms", times)
+    return figures | differences_of(found, PAIRS) | setting.figures
 
 
 def _check(methods: Sequence[str], k: Sequence[int], studies: Sequence[str]) -> None:
@@ -491,13 +459,6 @@ def _check(methods: Sequence[str], k: Sequence[int], studies: Sequence[str]) -> 
                 raise ParameterError(option, name, f"of {', '.join(known)}")
     if not methods or not k or min(k) < 1:
         raise ParameterError("methods and k", (tuple(methods), tuple(k)), "at least one method and one cutoff >= 1")
-
-
-def _times(setting: Setting) -> Figures:
-    figures: Figures = {}
-    for method, times in setting.times.items():
-        figures |= percentiles(f"{method}_ms", times)
-    return figures
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

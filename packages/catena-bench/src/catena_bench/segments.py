@@ -29,6 +29,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from catena import Chunk, Entry, Library, ParameterError, Ranking, Services, View
 from catena import run as run_step
@@ -365,23 +366,11 @@ def _under(entry: Entry, views: Sequence[View]) -> Entry:
     return replace(entry, views=tuple(replace(view, kind="headed") for view in views))  # the kind that routes search
 
 
-@dataclass(frozen=True, slots=True)
-class Searcher:
-    """One index, searched by each route."""
-
-    library: Library
-
-    def __call__(self, question: EvidenceQuestion, route: str) -> Ranking:
-        """Return the ranking of a question within the document it is asked of."""
-        return self.library.search(
-            question.text,
-            k=DEPTH,
-            depth=DEPTH,
-            routes=ROUTES[route],
-            where={"document_id": question.within} if question.within is not None else None,
-            on_route_error="raise",
-            on_unknown="keep",
-        )
+def searched(library: Library, question: EvidenceQuestion, route: str) -> Ranking:
+    """Return the ranking of a question within the document it is asked of."""
+    where = {"document_id": question.within} if question.within is not None else None
+    how: dict[str, Any] = {"depth": DEPTH, "routes": ROUTES[route], "on_route_error": "raise", "on_unknown": "keep"}
+    return library.search(question.text, k=DEPTH, where=where, **how)
 
 
 @dataclass(frozen=True)
@@ -480,27 +469,26 @@ def measured(
         systems = [name + tail for name in SYSTEMS for tail in ("", HEADERS)] if index == USUAL else FEW
         tell(f"{documents.name}: index {index}, {len(systems)} systems")
         with library_of(map(INDEXES[index], documents.entries)) as library:
-            searcher = Searcher(library)
             for question in questions:
                 for route in ROUTES:
-                    for system, got in _asked(searcher, known, question, route, systems).items():
+                    for system, got in _asked(library, known, question, route, systems).items():
                         for budget, each in zip((*map(str, BUDGETS), MEAN), got, strict=True):
                             values[route, index, system, budget].add(*each)
     return dict(values)
 
 
 def _asked(
-    searcher: Searcher, known: MeasuredDocuments, question: EvidenceQuestion, route: str, systems: Sequence[str]
+    library: Library, known: MeasuredDocuments, question: EvidenceQuestion, route: str, systems: Sequence[str]
 ) -> dict[str, list[tuple[float, float, float]]]:
     """Return recall, precision and tokens of each system at each budget, and their means last."""
-    ranking = searcher(question, route)
+    ranking = searched(library, question, route)
     got: dict[str, list[tuple[float, float, float]]] = {}
     for system in systems:
         header = segment_header if system.endswith(HEADERS) else None
         choose = SYSTEMS[system.removesuffix(HEADERS)]
         each = []
         for budget in BUDGETS:
-            reading = Reading(known=known, services=searcher.library.services, ranking=ranking, budget=budget)
+            reading = Reading(known=known, services=library.services, ranking=ranking, budget=budget)
             runs = choose(reading, header)
             each.append((*evidence(known.spans(runs), question.gold), float(known.tokens(runs, header))))
         recall, precision, tokens = (fmean(column) for column in zip(*each, strict=True))

@@ -293,20 +293,20 @@ def tables(
         markdown.write_text(text, encoding="utf-8")
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
     """One run of the command, for real or planned; both return the text and the figures to write."""
 
-    def __init__(
-        self,
-        sources: tuple[TabledDocument, ...],
-        retrievers: tuple[Retriever, ...],
-        choice: TableChoice,
-        model: str,
-        tell: Callable[[str], None],
-    ) -> None:
-        self.sources, self.retrievers, self.choice, self.model = sources, retrievers, choice, model
-        self.embedder = embedder_of(retrievers)
-        self.tell = tell
+    sources: tuple[TabledDocument, ...]
+    retrievers: tuple[Retriever, ...]
+    choice: TableChoice
+    model: str
+    tell: Callable[[str], None]
+
+    @property
+    def embedder(self) -> Dense:
+        """Who embeds what is clustered."""
+        return embedder_of(self.retrievers)
 
     def done(self, services: Services) -> tuple[str, Mapping[str, float | str]]:
         """Make the tables."""

@@ -114,16 +114,8 @@ def fetch(artifacts: Sequence[Artifact], folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch) / "pom.xml"
         project.write_text(pom(artifacts), encoding="utf-8")
-        command = [
-            maven,
-            "-q",
-            "-B",
-            "-f",
-            str(project),
-            COPY,
-            f"-DoutputDirectory={folder}",
-            "-DincludeScope=runtime",
-        ]
+        options = (f"-DoutputDirectory={folder}", "-DincludeScope=runtime")
+        command = [maven, "-q", "-B", "-f", str(project), COPY, *options]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
@@ -201,17 +193,8 @@ def compiler() -> list[str]:
         cache_folder() / f"ecj-{ECLIPSE_COMPILER.version}", lambda folder: fetch([ECLIPSE_COMPILER], folder)
     )
     (jar,) = eclipse.glob("ecj-*.jar")
-    return [
-        str(runtime()),
-        "-jar",
-        str(jar),
-        "-source",
-        str(RELEASE),
-        "-target",
-        str(RELEASE),
-        "-proc:none",
-        "-nowarn",
-    ]
+    release = ["-source", str(RELEASE), "-target", str(RELEASE)]
+    return [str(runtime()), "-jar", str(jar), *release, "-proc:none", "-nowarn"]
 
 
 def release_of(javac: str) -> int:
