@@ -19,7 +19,7 @@ from catena.backends import OpenAILLM
 from catena.effects import Services
 from catena.enrichment import StaticEmbedder
 from catena.graph import FeatureScorer
-from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale, digest
 from catena.testing import ChatServer
 from catena.testing.chat_server import Body
 from catena_bench import graph, graph_speed
@@ -97,7 +97,7 @@ def test_questions_name_chunks_and_those_without_evidence_are_left_out(folder: P
     }
     assert split.unknown == 0
     few = read_split(folder, most=2)
-    assert len(few.questions) == 2
+    assert {question.id for question in few.questions} == set(sorted(QUESTIONS, key=digest)[:2])
     assert len(few.chunks) == len(split.chunks)
 
 

@@ -211,9 +211,8 @@ def _show(folder: Path, entries: Sequence[Entry], made: GeneratedQuestions, type
     out().print(_distribution(made, types))
     if rejected:
         out().print(_rejected(rejected))
-    told = [
-        f"{number(len(made.questions), 'question')} about {number(sections, 'section')} of {number(len(entries), 'document')}"
-    ]
+    about = f"{number(sections, 'section')} of {number(len(entries), 'document')}"
+    told = [f"{number(len(made.questions), 'question')} about {about}"]
     told += [f"{number(short, 'section')} of fewer than {LEAST_WORDS} words not asked about"] * bool(short)
     told += [f"{number(len(rejected), 'question')} not used"] * bool(rejected)
     out().print(f"{'; '.join(told)}. Written: {printable(str(folder), one_line=True)}")
