@@ -1,7 +1,7 @@
 """Measure segments and headers where a reader has a fixed number of tokens: evidence recalled, and how purely.
 
 No language model and no reranker: rankings come from the library, passages are made of them in several ways
-(`segments_systems`), and what of the evidence lies in them is counted in characters. "Headers" means two things,
+(the systems), and what of the evidence lies in them is counted in characters. "Headers" means two things,
 measured apart: what a chunk is *found* under (the index), and what the *reader* gets above a passage and pays for in
 tokens (systems with "_headers").
 
@@ -18,6 +18,22 @@ is of the other half.
 |---|---|
 | dense | cosine alone, as in dsRAG |
 | fused | the library's search: dense, lexical and by critical terms |
+
+| system | what is taken |
+|---|---|
+| topk | chunks in order |
+| window | each with the chunk before and the chunk after it |
+| section | each with the rest of its section |
+| article | segments: the article's `BALANCED`, every probability 0.8 (there is no reranker), greedy |
+| greedy | segments: every probability 0.8, the decay set by the budget (`catena.segments.within_budget`) |
+| optimal | the same, selected as the best sum instead |
+| lent | as greedy, but each hit lends half of its probability to its two neighbours |
+
+With "_headers" the reader gets the header of the document above each passage, and pays for it in tokens.
+
+One rule for all: what is next in the ranking is taken if it still fits, and else passed over, so that a later,
+shorter one may fit. Chunks that stand next to each other are one passage. What counts are the tokens of the chunks,
+of what stands between two of one passage, and of one header per passage where the reader gets headers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Search one document by every way of chunking and one retriever: the rows of the paper's tables."""
+"""Read documents with questions, cut each in all ways that are compared, and search it by one retriever.
+
+The folder is as `catena questions` and `catena_bench.questions.dataset.write_scope_dataset` write it; several of
+them may lie below the one that is named. What is found makes the rows of the paper's tables.
+"""
 
 from __future__ import annotations
 

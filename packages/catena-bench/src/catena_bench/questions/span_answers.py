@@ -4,6 +4,8 @@
     answers = run(ask_spans(cases), services)
     result = span_result(cases, answers)
 
+Copies are found as exact slices of the text, however freely a model copied them (`CopySource`).
+
 Source: MC-indexing, section 5.7, Figures 4 and 7; the wording of the prompt is ours.
 """
 

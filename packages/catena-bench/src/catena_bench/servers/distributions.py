@@ -1,4 +1,7 @@
-"""Fetch a server's jars with Maven into a cache folder, find its Java runtime, and compile our launchers for it."""
+"""Fetch a server's jars with Maven into a cache folder, compile our launchers for it, and lay out both kinds of server.
+
+To lay out means: jars to fetch, plugins, settings and command lines of Elasticsearch and OpenSearch.
+"""
 
 from __future__ import annotations
 
