@@ -161,6 +161,10 @@ def test_the_figures_of_two_methods_by_hand() -> None:
     assert over["difference.recall_at_5.one-other"] == pytest.approx(100 * (1 - 1 / 3) / 2)
     assert over["difference.all_at_5.one-other"] == 0
     assert over["difference.recall_at_5.one-other.p"] == 1  # of two questions nothing is significant
+    values = {name: {f"q{n}": at * n / 9 for n in range(9)} for name, at in (("a", 0.9), ("b", 0.5), ("c", 0.49))}
+    found = paired_figures("m", values, [("a", "b"), ("b", "c")])
+    for pair in ("a-b", "b-c"):  # of two tests of equal p the lesser is doubled, and the other is no less
+        assert found[f"difference.m.{pair}.p_holm"] == 2 * found[f"difference.m.{pair}.p"] < 0.1
     assert not any("absent" in key for key in over)
 
 

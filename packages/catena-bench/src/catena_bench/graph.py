@@ -39,33 +39,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from catena import ParameterError, Ranking, Services
-from catena.answering import (
-    Chained,
-    ChainFormat,
-    ChainReading,
-    ShortAnswer,
-    answer_all,
-    answer_without_retrieval,
-    chain_answer,
-)
+from catena import ParameterError, Ranking, Services, answering
+from catena import graph as graphs
 from catena.cli.failures import ProblemError, check_targets
 from catena.cli.llm_options import ModelOptions
 from catena.cli.options import grouped
 from catena.effects import Embedder, Plan, Step, Tariff
 from catena.evaluation import AnswerMeasure, EvidenceResult, SquadScores, evaluate_evidence, squad_scores
-from catena.graph import (
-    KEYWORDS,
-    PAPER,
-    ChunkGraph,
-    FeatureScorer,
-    GraphOptions,
-    GraphSearch,
-    Scorer,
-    SimilarityScorer,
-    UntrainedScorer,
-)
 from catena.model import digest
+from catena_bench import options
 from catena_bench.collection import library_of
 from catena_bench.figures import ROUNDS, paired_figures, percentiles, score_figures
 from catena_bench.graph_data import DEV, STATIC, HopQuestion, KeptVectors, embedder_named, model_named, read_split
@@ -86,16 +68,6 @@ from catena_bench.graph_setting import (
     walked,
     walking,
 )
-from catena_bench.options import (
-    JsonFile,
-    OnlyPlan,
-    errors_told,
-    names_in,
-    services_of,
-    sizes_of,
-    teller,
-    write_figures,
-)
 from catena_bench.pictures import draw
 from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
 
@@ -108,16 +80,19 @@ Results: TypeAlias = "Mapping[str, EvidenceResult]"
 
 
 LIBRARY = "library_hybrid"
-WALK = GraphSearch().walk  # as the library walks where nothing is said
+WALK = graphs.GraphSearch().walk  # as the library walks where nothing is said
 WITHOUT_GRAPH = replace(WALK, candidates="ranking", kinds=())
 LENGTHS = (1, 3, 5, 7)  # chunks of a chain at most
 NEIGHBOURS = (1, 2, 3, 5, 8, 10, 15, 20)  # the paper's T
 KEYWORDS_MORE_THAN = (0, 1, 2, 3, 4)  # the paper's K
 STUDIED = 250  # questions
-SCORERS: dict[str, MAKES] = {"paper_untrained": lambda setting: SimilarityScorer(), "paper_trained": paper_scorer}
+SCORERS: dict[str, MAKES] = {
+    "paper_untrained": lambda setting: graphs.SimilarityScorer(),
+    "paper_trained": paper_scorer,
+}
 _MATCH = "match_rate"
-_PAPER_GRAPH = GraphOptions(kinds=(KEYWORDS,), mentions=False)
-FORMATS: tuple[ChainFormat, ...] = get_args(ChainFormat)
+_PAPER_GRAPH = graphs.GraphOptions(kinds=(graphs.KEYWORDS,), mentions=False)
+FORMATS: tuple[answering.ChainFormat, ...] = get_args(answering.ChainFormat)
 NO_RETRIEVAL, GOLDEN = "no_retrieval", "golden"
 READ = 5  # chunks that a model reads of one question
 MEASURES: tuple[AnswerMeasure, ...] = get_args(AnswerMeasure)
@@ -182,9 +157,9 @@ def library_hybrid(setting: Setting) -> Rankings:
         return tuple(library.search(text, k=setting.k, on_route_error="raise", on_unknown="keep") for text in texts)
 
 
-def feature_scorer(setting: Setting) -> FeatureScorer:
+def feature_scorer(setting: Setting) -> graphs.FeatureScorer:
     """Return the scorer that was given, or the shipped one."""
-    return setting.scorer or FeatureScorer.shipped()
+    return setting.scorer or graphs.FeatureScorer.shipped()
 
 
 METHODS: dict[str, Method] = {
@@ -192,14 +167,14 @@ METHODS: dict[str, Method] = {
     DENSE: listed(DENSE),
     HYBRID: listed(HYBRID),
     LIBRARY: library_hybrid,
-    "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
-    "paper_trained": walking("paper_trained", PAPER, paper_scorer),
+    "paper_untrained": walking("paper_untrained", graphs.PAPER, lambda setting: graphs.SimilarityScorer()),
+    "paper_trained": walking("paper_trained", graphs.PAPER, paper_scorer),
     TUNED: paper_fine_tuned,
     "walk": walking("walk", WALK, feature_scorer),
     "scorer_only": walking("scorer_only", WITHOUT_GRAPH, feature_scorer),
-    "walk_untrained": walking("walk_untrained", WALK, lambda setting: UntrainedScorer()),
+    "walk_untrained": walking("walk_untrained", WALK, lambda setting: graphs.UntrainedScorer()),
     "walk_untrained_scorer_only": walking(
-        "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: UntrainedScorer()
+        "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: graphs.UntrainedScorer()
     ),
 }
 USUAL = tuple(method for method in METHODS if method != TUNED)  # that takes far longer than all others
@@ -208,7 +183,7 @@ USUAL = tuple(method for method in METHODS if method != TUNED)  # that takes far
 def lengths(setting: Setting) -> Figures:
     """Return the figures of chains that may be 1, 3, 5 or 7 chunks long; 1 is the seeds alone."""
     scorers = scorers_of(setting)
-    graph = ChunkGraph.build(setting.nodes, setting.vectors, _PAPER_GRAPH)
+    graph = graphs.ChunkGraph.build(setting.nodes, setting.vectors, _PAPER_GRAPH)
     figures: Figures = {}
     for at in LENGTHS:
         figures |= _study(setting, scorers, graph, f"length_{at}", max_length=at)
@@ -217,13 +192,13 @@ def lengths(setting: Setting) -> Figures:
 
 def density(setting: Setting) -> Figures:
     """Return the figures of chains of five chunks as the two thresholds move, one at a time, the other as usual."""
-    options = [("neighbours", at, replace(_PAPER_GRAPH, neighbours=at)) for at in NEIGHBOURS]
-    options += [("keyword", at, replace(_PAPER_GRAPH, keywords_more_than=at)) for at in KEYWORDS_MORE_THAN]
+    ways = [("neighbours", at, replace(_PAPER_GRAPH, neighbours=at)) for at in NEIGHBOURS]
+    ways += [("keyword", at, replace(_PAPER_GRAPH, keywords_more_than=at)) for at in KEYWORDS_MORE_THAN]
     scorers = scorers_of(setting)
     figures: Figures = {}
-    for name, at, option in options:
+    for name, at, option in ways:
         setting.tell(f"density: {name} {at}")
-        graph = ChunkGraph.build(setting.nodes, setting.vectors, option)
+        graph = graphs.ChunkGraph.build(setting.nodes, setting.vectors, option)
         figures |= _study(setting, scorers, graph, f"{name}_{at}")
     return figures
 
@@ -237,9 +212,9 @@ def studied(setting: Setting) -> tuple[tuple[HopQuestion, Ranking], ...]:
     return tuple(sorted(asked, key=lambda pair: digest(pair[0].id))[:STUDIED])
 
 
-def scorers_of(setting: Setting) -> dict[str, Scorer]:
+def scorers_of(setting: Setting) -> dict[str, graphs.Scorer]:
     """Return the scorers that can be had here, and tell which cannot."""
-    found: dict[str, Scorer] = {}
+    found: dict[str, graphs.Scorer] = {}
     for name, make in SCORERS.items():
         try:
             found[name] = make(setting)
@@ -249,19 +224,19 @@ def scorers_of(setting: Setting) -> dict[str, Scorer]:
 
 
 def _study(
-    setting: Setting, scorers: Mapping[str, Scorer], graph: ChunkGraph, key: str, *, max_length: int = 5
+    setting: Setting, scorers: Mapping[str, graphs.Scorer], graph: graphs.ChunkGraph, key: str, *, max_length: int = 5
 ) -> Figures:
     """Return the evidence that the chains of each scorer find at one value of a setting.
 
     `match_rate.SETTING_AT.SCORER` in percent, with `.low` and `.high` before it; `chunks.SETTING_AT.SCORER`, the mean
     number of chunks in the chains of a question; `mean_degree.SETTING_AT` of the graph, `n_studied`.
     """
-    walk = replace(PAPER, max_length=max_length, max_chunks=10 * max_length, fill=False)
+    walk = replace(graphs.PAPER, max_length=max_length, max_chunks=10 * max_length, fill=False)
     asked = studied(setting)
     gold = {question.id: question.evidence for question, _ in asked}
     figures: Figures = {}
     for scorer, scores in scorers.items():
-        how = GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
+        how = graphs.GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
         results, _ = walked(asked, how, setting.embedder, graph, walk.takes)
         chains = {question: result.chains for question, result in zip(gold, results, strict=True)}
         matched = evaluate_evidence(gold, chains, (_MATCH,), rounds=ROUNDS)[_MATCH].mean
@@ -293,7 +268,7 @@ def answered(setting: Setting, services: Services) -> Figures:
     found: dict[str, SquadScores] = {}
     for way, asked in _ways(setting).items():
         setting.tell(f"answering: {way}")
-        answers = ask(answer_all(asked))
+        answers = ask(answering.answer_all(asked))
         found[way] = squad_scores(accepted, {each.question: each.reply for each in answers}, rounds=ROUNDS)
         figures |= _figures_of(way, found[way])
         figures[f"n_failed.{way}"] = sum(bool(each.failure) for each in answers)
@@ -312,7 +287,7 @@ def planned(setting: Setting, services: Services, tariff: Tariff) -> Figures:
     figures: Figures = {}
     for way, asked in _ways(setting).items():
         plans: list[Plan] = []
-        planning(services, setting.embedder, plans, tariff)(answer_all(asked))
+        planning(services, setting.embedder, plans, tariff)(answering.answer_all(asked))
         usages = by_purpose(plans).values()
         figures[f"plan.{way}.calls"] = sum(usage.calls for usage in usages)
         figures[f"plan.{way}.tokens_in"] = sum(usage.input_tokens for usage in usages)
@@ -328,25 +303,29 @@ def _answerable(setting: Setting) -> Sequence[HopQuestion]:
     return found
 
 
-def _ways(setting: Setting) -> Mapping[str, Mapping[str, Step[ShortAnswer]]]:
+def _ways(setting: Setting) -> Mapping[str, Mapping[str, Step[answering.ShortAnswer]]]:
     """Return by way and question the step that answers it, not yet begun."""
     questions = _answerable(setting)
     firsts = dict(zip((question.id for question in setting.split.questions), setting.first[HYBRID], strict=True))
     chunks = {chunk.id: chunk for chunk in setting.split.chunks}
     setting.tell("walking, for the chains to read")
-    how = GraphSearch(walk=WALK, scorer=feature_scorer(setting), on_graph_error="raise")
+    how = graphs.GraphSearch(walk=WALK, scorer=feature_scorer(setting), on_graph_error="raise")
     pairs = [(question, firsts[question.id]) for question in questions]
     results, _ = walked(pairs, how, setting.embedder, setting.graph, READ)
     chains = {question.id: result.chains for question, result in zip(questions, results, strict=True)}
     gold = {question.id: [chunks[at] for at in question.evidence if at in chunks] for question in questions}
     listed = {question.id: firsts[question.id].top(READ).hits for question in questions}
 
-    def read(found: Mapping[str, Sequence[Chained]], way: ChainFormat) -> dict[str, Step[ShortAnswer]]:
-        reading = ChainReading(format=way)
-        return {question.id: chain_answer(question.text, found[question.id], reading) for question in questions}
+    def read(
+        found: Mapping[str, Sequence[answering.Chained]], way: answering.ChainFormat
+    ) -> dict[str, Step[answering.ShortAnswer]]:
+        reading = answering.ChainReading(format=way)
+        return {
+            question.id: answering.chain_answer(question.text, found[question.id], reading) for question in questions
+        }
 
     return {
-        NO_RETRIEVAL: {question.id: answer_without_retrieval(question.text) for question in questions},
+        NO_RETRIEVAL: {question.id: answering.answer_without_retrieval(question.text) for question in questions},
         HYBRID: read(listed, "chain"),
         **{way: read(chains, way) for way in FORMATS},
         GOLDEN: read(gold, "chain"),
@@ -379,7 +358,7 @@ def run(
     questions: int | None = None,
     cache: Path | None = None,
     train_on: Path | None = None,
-    scorer: FeatureScorer | None = None,
+    scorer: graphs.FeatureScorer | None = None,
     tuning: Tuning | None = None,
     studies: Sequence[str] = (),
     answers: Callable[[Setting], Mapping[str, float]] | None = None,
@@ -497,11 +476,11 @@ def command(
         ),
     ] = None,
     asking: ModelOptions,
-    plan: OnlyPlan = False,
+    plan: options.OnlyPlan = False,
     plots: Annotated[
         Path | None, typer.Option(help="A folder to draw pictures into, of the methods and of each study.")
     ] = None,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr.
 
@@ -509,11 +488,14 @@ def command(
     twice. The key is read from CATENA_API_KEY or OPENAI_API_KEY.
     """
     console = Console(stderr=True)
-    tell = teller("graph", console)
-    with errors_told(console):
+    tell = options.teller("graph", console)
+    with options.errors_told(console):
         check_targets(json_file, plots)
-        sizes = sizes_of(size or [], ("questions", "train"))
-        cutoffs, chosen = _cutoffs(k), tuple(dict.fromkeys((*names_in(methods), *([TUNED] if fine_tune else []))))
+        sizes = options.sizes_of(size or [], ("questions", "train"))
+        cutoffs, chosen = (
+            _cutoffs(k),
+            tuple(dict.fromkeys((*options.names_in(methods), *([TUNED] if fine_tune else [])))),
+        )
         name, model = embedder_named(embedder)
         figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
         if not fine_tune and (epochs is not None or "train" in sizes):
@@ -524,7 +506,7 @@ def command(
         asking.require(llm, plan=plan)
         figures |= {} if llm is None else {"about.model": llm}
         tariff = asking.spending.tariff() if plan else None
-        with services_of(llm, asking, dry=plan) as services:
+        with options.services_of(llm, asking, dry=plan) as services:
             figures |= run(
                 data,
                 embedder=model,
@@ -533,9 +515,9 @@ def command(
                 questions=sizes.get("questions"),
                 cache=cache,
                 train_on=train_on,
-                scorer=None if scorer is None else FeatureScorer.load(scorer),
+                scorer=None if scorer is None else graphs.FeatureScorer.load(scorer),
                 tuning=tuning,
-                studies=names_in(studies),
+                studies=options.names_in(studies),
                 answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
                 tell=tell,
             )
@@ -543,7 +525,7 @@ def command(
         for picture in draw(figures, measured, plots) if plots is not None else ():
             tell(f"drew {picture}")
     console.print(by_method(figures, measured, cutoffs))
-    write_figures(figures, json_file)
+    options.write_figures(figures, json_file)
 
 
 def by_method(figures: Mapping[str, float | str], methods: Sequence[str], cutoffs: Sequence[int]) -> Table:
@@ -574,6 +556,6 @@ def _answers(setting: Setting, *, services: Services, tariff: Tariff | None) -> 
 
 def _cutoffs(given: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in names_in(given))
+        return tuple(int(part) for part in options.names_in(given))
     except ValueError:
         raise ParameterError("k", given, "whole numbers between commas") from None

@@ -30,51 +30,19 @@ from catena.cli.failures import check_targets
 from catena.cli.llm_options import ModelOptions, Spending
 from catena.cli.options import grouped
 from catena.effects import Plan
+from catena_bench import tables_forms, tables_schemes
 from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
 from catena_bench.tables_asking import Asker, Ledger, Task, by_purpose, planning
 from catena_bench.tables_asking import asking as asking_for
-from catena_bench.tables_forms import (
-    BASELINE,
-    JUDGED_AT,
-    PaperTable,
-    TableInputs,
-    document_of,
-    figure_3,
-    figures_of,
-    judge,
-    names_of,
-    table_1,
-    table_2,
-    table_4,
-    table_5,
-    table_7,
-    table_10,
-    table_of_length,
-)
-from catena_bench.tables_schemes import (
-    LEAVES,
-    SECTIONS,
-    UNITS,
-    By,
-    SchemeRun,
-    Searched,
-    TabledDocument,
-    TableMaterial,
-    Wanted,
-    factor_of,
-    make_material,
-    read_tabled_documents,
-    searched,
-)
 from catena_bench.views_retrievers import KNOWN, Dense, Retriever, embedder_of, retrievers_of
 from catena_bench.views_retrievers import USUAL as RETRIEVERS
 
 TABLES = ("1", "2", "4", "5", "6", "7", "9", "10", "11")
 USUAL = ("1", "2", "4", "6", "7", "10")
 _SAME = {"11": "4"}  # of other documents in the paper
-_VIEWED = {SECTIONS: {"2", "4", "10"}, "fixed200": {"9"}, "fixed300": {"6"}}
+_VIEWED = {tables_schemes.SECTIONS: {"2", "4", "10"}, "fixed200": {"9"}, "fixed300": {"6"}}
 _SEARCHED = {
-    SECTIONS: {"2", "4", "10"},
+    tables_schemes.SECTIONS: {"2", "4", "10"},
     "fixed100": {"2", "10"},
     "fixed200": {"2", "9", "10"},
     "fixed300": {"2", "6", "10"},
@@ -96,8 +64,8 @@ class TableChoice:
 
     tables: tuple[str, ...]
     judged_at: tuple[float, ...] = ()
-    views_by: By = "offline"
-    by: By = "offline"
+    views_by: tables_schemes.By = "offline"
+    by: tables_schemes.By = "offline"
 
     def __post_init__(self) -> None:
         if not self.tables and not self.judged_at:
@@ -119,17 +87,17 @@ class TableChoice:
     def searched(self) -> frozenset[str]:
         """Names of the chunks that are searched."""
         chosen = set(self.tables)
-        judged = (SECTIONS, BASELINE) if self.judged_at else ()
+        judged = (tables_schemes.SECTIONS, tables_forms.BASELINE) if self.judged_at else ()
         return frozenset([*(name for name, needed in _SEARCHED.items() if needed & chosen), *judged])
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> tables_schemes.Wanted:
         """Return what has to be made of the documents."""
         chosen = set(self.tables)
         viewed = [name for name, needed in _VIEWED.items() if needed & chosen]
-        if self.judged_at and SECTIONS not in viewed:
-            viewed.append(SECTIONS)
-        return Wanted(
+        if self.judged_at and tables_schemes.SECTIONS not in viewed:
+            viewed.append(tables_schemes.SECTIONS)
+        return tables_schemes.Wanted(
             viewed=tuple(viewed),
             units=bool({"2", "7", "10"} & chosen),
             tree="2" in chosen,
@@ -139,12 +107,12 @@ class TableChoice:
 
 
 def make(
-    sources: Sequence[TabledDocument],
+    sources: Sequence[tables_schemes.TabledDocument],
     retrievers: Sequence[Retriever],
     choice: TableChoice,
     ask: Asker,
     tell: Callable[[str], None],
-) -> tuple[tuple[TableMaterial, ...], tuple[PaperTable, ...]]:
+) -> tuple[tuple[tables_schemes.TableMaterial, ...], tuple[tables_forms.PaperTable, ...]]:
     """Make of the documents what the tables need, search it, and let answers be judged if that was chosen.
 
     Args:
@@ -162,28 +130,32 @@ def make(
     """
     number = sum(len(each.asked.questions) for each in sources)
     tell(f"{len(sources):,} documents, {number:,} questions: cutting, views, units, trees")
-    materials = ask(make_material(sources, choice.wanted))
-    how = SchemeRun(chunks=choice.searched, shipped="2" in choice.tables, factor=factor_of(materials))
+    materials = ask(tables_schemes.make_material(sources, choice.wanted))
+    how = tables_schemes.SchemeRun(
+        chunks=choice.searched, shipped="2" in choice.tables, factor=tables_schemes.factor_of(materials)
+    )
     found = dict(_searched(materials, retrievers, how, tell)) if how.chunks else {}
-    measured = TableInputs(materials=materials, found=found, wanted=choice.wanted, factor=how.factor)
+    measured = tables_forms.TableInputs(materials=materials, found=found, wanted=choice.wanted, factor=how.factor)
     tables = []
     for name in choice.tables:
         if name in _MAKERS:
             tell(f"table {name}")
             tables.append(_MAKERS[name](measured))
     if choice.judged_at:
-        tell(f"answers from sections and from {BASELINE}")
-        tables.append(figure_3(ask(judge(materials, found, choice.judged_at))))
+        tell(f"answers from sections and from {tables_forms.BASELINE}")
+        tables.append(tables_forms.figure_3(ask(tables_forms.judge(materials, found, choice.judged_at))))
     return materials, tuple(tables)
 
 
-def with_tasks(tables: Sequence[PaperTable], tasks: Mapping[str, Task]) -> tuple[PaperTable, ...]:
+def with_tasks(
+    tables: Sequence[tables_forms.PaperTable], tasks: Mapping[str, Task]
+) -> tuple[tables_forms.PaperTable, ...]:
     """Return the tables with Table 5 in its place."""
-    return tuple(sorted((*tables, table_5(tasks)), key=lambda table: _place(table.key)))
+    return tuple(sorted((*tables, tables_forms.table_5(tasks)), key=lambda table: _place(table.key)))
 
 
 def told_of(
-    materials: Sequence[TableMaterial], choice: TableChoice, *, model: str, embedder: str, dense: bool
+    materials: Sequence[tables_schemes.TableMaterial], choice: TableChoice, *, model: str, embedder: str, dense: bool
 ) -> tuple[str, ...]:
     """Return how the tables were made, a sentence each: what a model did, and what stood in where there was none."""
     lines = [
@@ -196,7 +168,9 @@ def told_of(
         lines.append("Sentence units stand where the paper has atomic units, which a model cuts (--llm).")
     if choice.wanted.tree:
         by = f"by {model}" if choice.by == "llm" else "of sentences chosen offline"
-        lines.append(f"RAPTOR: leaves of {LEAVES} tokens, clusters by {embedder}, summaries {by}, traversed.")
+        lines.append(
+            f"RAPTOR: leaves of {tables_schemes.LEAVES} tokens, clusters by {embedder}, summaries {by}, traversed."
+        )
     if dense:
         lines.append("No text is cut off before it is embedded: a longer one is the mean of its windows.")
     if undivided := sum(not each.source.divided for each in materials):
@@ -207,12 +181,15 @@ def told_of(
 
 
 def _searched(
-    materials: Sequence[TableMaterial], retrievers: Sequence[Retriever], how: SchemeRun, tell: Callable[[str], None]
-) -> Iterator[tuple[str, Sequence[Searched]]]:
+    materials: Sequence[tables_schemes.TableMaterial],
+    retrievers: Sequence[Retriever],
+    how: tables_schemes.SchemeRun,
+    tell: Callable[[str], None],
+) -> Iterator[tuple[str, Sequence[tables_schemes.Searched]]]:
     for retriever in retrievers:
         found = []
         for number, material in enumerate(materials, start=1):
-            found.append(searched(material, retriever, how))
+            found.append(tables_schemes.searched(material, retriever, how))
             if number * 10 // len(materials) != (number - 1) * 10 // len(materials):
                 tell(f"{retriever.name}: {number:,} of {len(materials):,} documents searched")
         yield retriever.name, tuple(found)
@@ -223,14 +200,16 @@ def _place(key: str) -> tuple[bool, int]:
     return not number.isdecimal(), int(number) if number.isdecimal() else 0
 
 
-_MAKERS: Mapping[str, Callable[[TableInputs], PaperTable]] = {
-    "1": lambda measured: table_1(measured.materials),
-    "2": table_2,
-    "4": table_4,
-    "6": lambda measured: table_of_length(measured, 300),
-    "7": lambda measured: table_7(measured.materials, names_of(measured.wanted, measured.factor)[UNITS]),
-    "9": lambda measured: table_of_length(measured, 200),
-    "10": table_10,
+_MAKERS: Mapping[str, Callable[[tables_forms.TableInputs], tables_forms.PaperTable]] = {
+    "1": lambda measured: tables_forms.table_1(measured.materials),
+    "2": tables_forms.table_2,
+    "4": tables_forms.table_4,
+    "6": lambda measured: tables_forms.table_of_length(measured, 300),
+    "7": lambda measured: tables_forms.table_7(
+        measured.materials, tables_forms.names_of(measured.wanted, measured.factor)[tables_schemes.UNITS]
+    ),
+    "9": lambda measured: tables_forms.table_of_length(measured, 200),
+    "10": tables_forms.table_10,
 }
 
 
@@ -252,9 +231,9 @@ def tables(
     llm: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Let this model make views, atomic units and summaries.")
     ] = None,
-    views_by: Annotated[By | None, typer.Option(help="Who makes the views [llm with --llm].")] = None,
+    views_by: Annotated[tables_schemes.By | None, typer.Option(help="Who makes the views [llm with --llm].")] = None,
     judge: Annotated[bool, typer.Option("--judge", help="Let the model answer and judge too: Figure 3.")] = False,
-    judge_at: Annotated[str, typer.Option(help="At which k.")] = ",".join(f"{k:g}" for k in JUDGED_AT),
+    judge_at: Annotated[str, typer.Option(help="At which k.")] = ",".join(f"{k:g}" for k in tables_forms.JUDGED_AT),
     questions: Annotated[
         int | None, typer.Option(min=1, help="Ask only so many questions about each document.")
     ] = None,
@@ -281,7 +260,7 @@ def tables(
             by="llm" if llm else "offline",
         )
         engines = retrievers_of(names_in(retrievers), embedder)
-        sources = read_tabled_documents(data, questions)
+        sources = tables_schemes.read_tabled_documents(data, questions)
         run = _Run(sources, engines, choice, llm or "", teller("tables", console))
         with services_of(llm, asking, dry=plan) as services:
             text, figures = run.planned(services, asking.spending) if plan else run.done(services)
@@ -297,7 +276,7 @@ def tables(
 class _Run:
     """One run of the command, for real or planned; both return the text and the figures to write."""
 
-    sources: tuple[TabledDocument, ...]
+    sources: tuple[tables_schemes.TabledDocument, ...]
     retrievers: tuple[Retriever, ...]
     choice: TableChoice
     model: str
@@ -332,8 +311,8 @@ class _Run:
             "n_degraded": sum(len(each.degraded) for each in materials),
         }
         for each in found:
-            figures |= figures_of(each)
-        return document_of("MC-indexing on these documents", told, found), figures
+            figures |= tables_forms.figures_of(each)
+        return tables_forms.document_of("MC-indexing on these documents", told, found), figures
 
     def planned(self, services: Services, spending: Spending) -> tuple[str, Mapping[str, float | str]]:
         """Say what the model would be asked, and ask nothing."""
@@ -368,6 +347,6 @@ def _cutoffs(given: str) -> tuple[float, ...]:
         found = tuple(float(part) for part in names_in(given))
     except ValueError:
         found = ()
-    if not found or any(k not in (*JUDGED_AT, 10.0) for k in found):
+    if not found or any(k not in (*tables_forms.JUDGED_AT, 10.0) for k in found):
         raise ParameterError("judge-at", given, "of 1.5, 3, 5 and 10, between commas")
     return found

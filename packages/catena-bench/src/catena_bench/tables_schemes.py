@@ -23,18 +23,7 @@ from catena.enrichment import KEYWORDS, SUMMARY, Keywords, Summaries, make_views
 from catena.evaluation import Span, coverage, spans_of, whole_cutoffs
 from catena.model import EvaluationError
 from catena.structure import cut_fixed
-from catena_bench.baselines import (
-    AtomicChunks,
-    ClusterSummaries,
-    RaptorOptions,
-    RaptorTree,
-    SummaryTree,
-    cut_atomic,
-    cut_sentences,
-    plus_factor,
-    raptor_tree,
-    traverse,
-)
+from catena_bench import baselines, views_data
 from catena_bench.collection import stored
 from catena_bench.figures import PERCENT, ROUNDS, mean_figures
 from catena_bench.questions import ScopeDataset, ScopeQuestion, read_scope_dataset
@@ -50,19 +39,6 @@ from catena_bench.views import (
     by_score,
     ranked_spans,
     recalls_at_length,
-)
-from catena_bench.views_data import (
-    LENGTHS,
-    AskedDocument,
-    ScopedQuestion,
-    Units,
-    best_passage,
-    section_chunks,
-    sections_headed,
-    units_by_kind,
-    untitled,
-    whole,
-    word_pieces,
 )
 from catena_bench.views_retrievers import Bm25, Dense, Retriever, Scores
 
@@ -83,7 +59,7 @@ class TabledDocument:
         divided: whether the data set gives it sections; without any, the whole of it is one.
     """
 
-    asked: AskedDocument
+    asked: views_data.AskedDocument
     references: tuple[str, ...]
     divided: bool
 
@@ -120,12 +96,13 @@ def _documents(dataset: ScopeDataset, most: int | None) -> Iterator[TabledDocume
             continue
         sections = dataset.sections[document.id]
         yield TabledDocument(
-            asked=AskedDocument(
+            asked=views_data.AskedDocument(
                 name=document.id,
-                document=untitled(document),
+                document=views_data.untitled(document),
                 sections=sections,
                 questions=tuple(
-                    ScopedQuestion(id=each.id, text=each.text, evidence=_visible(each, document)) for each in asked
+                    views_data.ScopedQuestion(id=each.id, text=each.text, evidence=_visible(each, document))
+                    for each in asked
                 ),
             ),
             references=tuple(
@@ -185,13 +162,13 @@ class TableMaterial:
 
     source: TabledDocument
     chunks: Mapping[str, tuple[Chunk, ...]]
-    views: Mapping[str, Mapping[str, Units]]
+    views: Mapping[str, Mapping[str, views_data.Units]]
     units: tuple[Chunk, ...] | None
-    tree: SummaryTree | None
+    tree: baselines.SummaryTree | None
     degraded: tuple[Degraded, ...]
 
     @property
-    def asked(self) -> AskedDocument:
+    def asked(self) -> views_data.AskedDocument:
         """The document and its questions."""
         return self.source.asked
 
@@ -207,11 +184,11 @@ def make_material(sources: Sequence[TabledDocument], wanted: Wanted) -> Step[tup
 
 
 def _of_document(source: TabledDocument, wanted: Wanted) -> Step[TableMaterial]:
-    asked, count = source.asked, word_pieces()
-    chunks = {f"fixed{size}": cut_fixed(asked.document, tokens=size, count=count) for size in LENGTHS}
-    for size in LENGTHS:
+    asked, count = source.asked, views_data.word_pieces()
+    chunks = {f"fixed{size}": cut_fixed(asked.document, tokens=size, count=count) for size in views_data.LENGTHS}
+    for size in views_data.LENGTHS:
         chunks[f"fixed{size}_content"] = cut_fixed(asked.document, asked.sections, tokens=size, count=count)
-    chunks[SECTIONS] = section_chunks(asked)
+    chunks[SECTIONS] = views_data.section_chunks(asked)
     makers = (Keywords(by=wanted.views_by), Summaries(by=wanted.views_by))
     results: list[Any] = yield from together(
         [
@@ -222,30 +199,32 @@ def _of_document(source: TabledDocument, wanted: Wanted) -> Step[TableMaterial]:
     )
     rest = iter(_succeeded(results))
     views = {name: next(rest) for name in wanted.viewed}
-    units: AtomicChunks | None = next(rest) if wanted.units else None
-    tree: RaptorTree | None = next(rest) if wanted.tree else None
+    units: baselines.AtomicChunks | None = next(rest) if wanted.units else None
+    tree: baselines.RaptorTree | None = next(rest) if wanted.tree else None
     offline = wanted.views_by == "offline"
     made_by = [lost for _, lost in views.values()] + [each.degraded for each in (units, tree) if each is not None]
     return TableMaterial(
         source=source,
         chunks=chunks,
-        views={name: units_by_kind(found, chunks[name], filled=offline) for name, (found, _) in views.items()},
+        views={
+            name: views_data.units_by_kind(found, chunks[name], filled=offline) for name, (found, _) in views.items()
+        },
         units=None if units is None else units.chunks,
         tree=None if tree is None else tree.tree,
         degraded=tuple(chain.from_iterable(made_by)),
     )
 
 
-def _units(asked: AskedDocument, by: By) -> Step[AtomicChunks]:
+def _units(asked: views_data.AskedDocument, by: By) -> Step[baselines.AtomicChunks]:
     if by == "llm":
-        return (yield from cut_atomic(asked.document, count=word_pieces()))
-    return AtomicChunks(chunks=cut_sentences(asked.document, count=word_pieces()))
+        return (yield from baselines.cut_atomic(asked.document, count=views_data.word_pieces()))
+    return baselines.AtomicChunks(chunks=baselines.cut_sentences(asked.document, count=views_data.word_pieces()))
 
 
-def _tree(asked: AskedDocument, leaves: tuple[Chunk, ...], by: By) -> Step[RaptorTree]:
-    options = RaptorOptions(summaries=ClusterSummaries(by=by))
-    title, count = asked.document.title, word_pieces()
-    return (yield from raptor_tree(asked.document.id, leaves, options, title=title, count=count))
+def _tree(asked: views_data.AskedDocument, leaves: tuple[Chunk, ...], by: By) -> Step[baselines.RaptorTree]:
+    options = baselines.RaptorOptions(summaries=baselines.ClusterSummaries(by=by))
+    title, count = asked.document.title, views_data.word_pieces()
+    return (yield from baselines.raptor_tree(asked.document.id, leaves, options, title=title, count=count))
 
 
 def _succeeded(results: Iterable[Any]) -> list[Any]:
@@ -258,7 +237,7 @@ def _succeeded(results: Iterable[Any]) -> list[Any]:
 
 DEEPEST = 1_000  # pieces of a ranking that are kept: more than any cutoff reads
 
-FIXED = tuple(f"fixed{size}" for size in LENGTHS)
+FIXED = tuple(f"fixed{size}" for size in views_data.LENGTHS)
 UNITS, PLUS, RAPTOR = "units", "units_plus", "raptor"
 CONTENT, MULTI_VIEW, SHIPPED = "content_raw", "mc_indexing", "catena"
 
@@ -272,7 +251,7 @@ _HALF = CUTOFFS[0]  # k = 1.5: of two cutoffs, one for half of the questions
 class Searched:
     """The results of all schemes for the questions of one document, by one retriever."""
 
-    asked: AskedDocument
+    asked: views_data.AskedDocument
     schemes: Schemes
 
 
@@ -307,7 +286,9 @@ def factor_of(materials: Sequence[TableMaterial]) -> int:
     def mean(chunks_of: Callable[[TableMaterial], Sequence[Chunk]]) -> float:
         return fmean(material.asked.tokens(*span) for material in materials for span in spans_of(chunks_of(material)))
 
-    return plus_factor(mean(lambda material: material.chunks[SECTIONS]), mean(lambda material: material.units or ()))
+    return baselines.plus_factor(
+        mean(lambda material: material.chunks[SECTIONS]), mean(lambda material: material.units or ())
+    )
 
 
 def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> Iterator[tuple[str, Results]]:
@@ -315,10 +296,10 @@ def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> I
     chunks = {name: of_name for name, of_name in material.chunks.items() if name in how.chunks}
     scores: dict[str, Scores] = {}
     for name, of_name in chunks.items():
-        scores[name] = _scores(asked, whole(of_name), retriever)
+        scores[name] = _scores(asked, views_data.whole(of_name), retriever)
         yield (name if name != SECTIONS else CONTENT), Results(ranked=ranked_spans(scores[name], of_name, DEEPEST))
     if material.units is not None:
-        ranked = ranked_spans(_scores(asked, whole(material.units), retriever), material.units, DEEPEST)
+        ranked = ranked_spans(_scores(asked, views_data.whole(material.units), retriever), material.units, DEEPEST)
         yield UNITS, Results(ranked=ranked)
         yield PLUS, Results(ranked=ranked, at=_longer(ranked, how.factor))
     if material.tree is not None:
@@ -336,7 +317,7 @@ def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> I
             yield left_out.replace("paper", MULTI_VIEW), results
 
 
-def _scores(asked: AskedDocument, units: Units, retriever: Retriever) -> Scores:
+def _scores(asked: views_data.AskedDocument, units: views_data.Units, retriever: Retriever) -> Scores:
     """Return shape (questions, chunks); nothing is cut off, even beyond an encoder's window."""
     texts = [question.text for question in asked.questions]
     if not units.texts:  # a document of tables has no summary, say
@@ -351,7 +332,7 @@ def _longer(ranked: Sequence[Sequence[Span]], factor: int) -> Callable[[int, flo
     return at
 
 
-def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) -> Results:
+def _traversed(asked: views_data.AskedDocument, tree: baselines.SummaryTree, retriever: Retriever) -> Results:
     """Go down the tree by the retriever's scores of its nodes' texts; a node without a word asked comes last."""
     texts = [question.text for question in asked.questions]
     scores = retriever.scores([node.text for node in tree.nodes], texts, truncated=False)
@@ -359,7 +340,7 @@ def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) ->
 
     @cache
     def taken(question: int, k: int) -> tuple[Span, ...]:
-        return spans_of(hit.chunk for hit in traverse(tree, finite[question].tolist(), k=k).hits)
+        return spans_of(hit.chunk for hit in baselines.traverse(tree, finite[question].tolist(), k=k).hits)
 
     def at(question: int, k: float) -> Sequence[Sequence[Span]]:
         return [taken(question, cutoff) for cutoff in (floor(k), ceil(k))]
@@ -370,7 +351,7 @@ def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) ->
 def _shipped(material: TableMaterial, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
     asked, bm25 = material.asked, Bm25()
-    words, passages = sections_headed(asked), best_passage(asked)
+    words, passages = views_data.sections_headed(asked), views_data.best_passage(asked)
     fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
     return Results(ranked=ranked_spans(fused, material.chunks[SECTIONS], DEEPEST))
 

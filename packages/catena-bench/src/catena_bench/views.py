@@ -29,34 +29,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from catena import Chunk, Hit, Ranking, Scale, ScoreFusion, Services
+from catena import Chunk, Hit, Ranking, Scale, ScoreFusion, Services, evaluation, retrieval
 from catena import run as drive
 from catena.effects import Embedder
 from catena.enrichment import Keywords, StaticEmbedder, Summaries, make_views
-from catena.evaluation import (
-    Span,
-    at_cutoff,
-    at_equal_count,
-    chunking_error,
-    coverage,
-    equal_length_cutoff,
-    read_within,
-    scope_recall_at,
-    spans_of,
-    whole_cutoffs,
-)
 from catena.model import EvaluationError
-from catena.retrieval import (
-    SECTION_FUSION,
-    ExactUnion,
-    PaperQuota,
-    ReadingOptions,
-    ViewRankFusion,
-    ViewRule,
-    multi_view,
-    quota,
-    rank_passages,
-)
 from catena.structure import passages_of
 from catena_bench.figures import PERCENT, ROUNDS, mean_figures
 from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents, units_by_kind
@@ -64,13 +41,16 @@ from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
 
 DEPTH = 100  # chunks of a ranking: more than any cutoff or budget of the figures reads
 RRF = 60.0
-FUSION = SECTION_FUSION
+FUSION = retrieval.SECTION_FUSION
 
 
 CUTOFFS = (1.5, 3, 5, 10)  # the paper's k
 BUDGETS = (250, 500, 1_000, 2_000)  # word pieces
 RAW, KEYWORDS, SUMMARY = "raw", "keywords", "summary"
-RULES: Mapping[str, ViewRule] = {"exact": ExactUnion(), "rrf": ViewRankFusion()}  # the paper's has its own quotas
+RULES: Mapping[str, retrieval.ViewRule] = {
+    "exact": retrieval.ExactUnion(),
+    "rrf": retrieval.ViewRankFusion(),
+}  # the paper's has its own quotas
 LONGEST = 40  # chunks of a view's ranking
 MOST_PER_VIEW = 12  # up to so many of each view a mean of k unique chunks is looked for
 Views = Mapping[str, Scores]  # by kind of view, shape (questions, chunks)
@@ -118,9 +98,9 @@ def best_first(row: NDArray[np.float64], depth: int = DEPTH) -> NDArray[np.intp]
     return order[np.isfinite(row[order])]
 
 
-def ranked_spans(scores: Scores, chunks: Sequence[Chunk], depth: int = DEPTH) -> list[list[Span]]:
+def ranked_spans(scores: Scores, chunks: Sequence[Chunk], depth: int = DEPTH) -> list[list[evaluation.Span]]:
     """Return for each question the spans of the best chunks, best first."""
-    spans = spans_of(chunks)
+    spans = evaluation.spans_of(chunks)
     return [[spans[at] for at in best_first(row, depth)] for row in scores]
 
 
@@ -140,15 +120,15 @@ class Results:
             first k of `ranked`.
     """
 
-    ranked: Sequence[Sequence[Span]]
-    read: Sequence[Sequence[Span]] | None = None
-    at: Callable[[int, float], Sequence[Sequence[Span]]] | None = None
+    ranked: Sequence[Sequence[evaluation.Span]]
+    read: Sequence[Sequence[evaluation.Span]] | None = None
+    at: Callable[[int, float], Sequence[Sequence[evaluation.Span]]] | None = None
 
-    def mean(self, question: int, k: float, measure: Callable[[Sequence[Span]], float]) -> float:
+    def mean(self, question: int, k: float, measure: Callable[[Sequence[evaluation.Span]], float]) -> float:
         """Return the mean of a measure over what may be returned at k."""
         if self.at is None:
             ranked = self.ranked[question]
-            return at_cutoff(k, lambda cutoff: measure(ranked[:cutoff]))
+            return evaluation.at_cutoff(k, lambda cutoff: measure(ranked[:cutoff]))
         return fmean(measure(spans) for spans in self.at(question, k))
 
 
@@ -164,13 +144,13 @@ def figures(asked: AskedDocument, results: Results) -> dict[str, float]:
     text, questions = asked.document.text, asked.questions
     each = range(len(questions))
 
-    def recall(question: int) -> Callable[[Sequence[Span]], float]:
-        return lambda spans: coverage(spans, questions[question].evidence, text)
+    def recall(question: int) -> Callable[[Sequence[evaluation.Span]], float]:
+        return lambda spans: evaluation.coverage(spans, questions[question].evidence, text)
 
-    def sections(spans: Sequence[Span]) -> float:
+    def sections(spans: Sequence[evaluation.Span]) -> float:
         return len(_sections(asked, spans))
 
-    def tokens(spans: Sequence[Span]) -> float:
+    def tokens(spans: Sequence[evaluation.Span]) -> float:
         return sum(asked.tokens(*span) for span in spans)
 
     for k in CUTOFFS:
@@ -181,11 +161,14 @@ def figures(asked: AskedDocument, results: Results) -> dict[str, float]:
         for name, measure in (("mean_tokens", tokens), ("mean_pieces", len), ("mean_sections", sections)):
             found[f"{key}.{name}"] = fmean(results.mean(number, k, measure) for number in each)
     if results.at is None:
-        cutoffs = whole_cutoffs(CUTOFFS[0], len(questions))
+        cutoffs = evaluation.whole_cutoffs(CUTOFFS[0], len(questions))
         values = [recall(number)(results.ranked[number][: cutoffs[number]]) for number in each]
         found[f"k{CUTOFFS[0]:g}.as_stated"] = PERCENT * fmean(values)
     for budget in BUDGETS:
-        read = [read_within((results.read or results.ranked)[number], text, budget, asked.tokens) for number in each]
+        read = [
+            evaluation.read_within((results.read or results.ranked)[number], text, budget, asked.tokens)
+            for number in each
+        ]
         found |= mean_figures(
             f"tokens{budget}", [recall(number)(read[number]) for number in each], unit=PERCENT, rounds=ROUNDS
         )
@@ -214,14 +197,16 @@ def recalls_at_length(asked: AskedDocument, results: Results, k: float, tokens: 
         results.mean(number, k, lambda spans: sum(asked.tokens(*span) for span in spans))
         for number in range(len(asked.questions))
     )
-    longer = equal_length_cutoff(k, own, tokens) if tokens and own else k  # where nothing is found, k is nothing
+    longer = (
+        evaluation.equal_length_cutoff(k, own, tokens) if tokens and own else k
+    )  # where nothing is found, k is nothing
     return [
-        scope_recall_at(ranked, question.evidence, asked.document.text, longer)
+        evaluation.scope_recall_at(ranked, question.evidence, asked.document.text, longer)
         for ranked, question in zip(results.ranked, asked.questions, strict=True)
     ]
 
 
-def _sections(asked: AskedDocument, spans: Sequence[Span]) -> set[int]:
+def _sections(asked: AskedDocument, spans: Sequence[evaluation.Span]) -> set[int]:
     """Return the positions of the sections, which tile the text, that spans share a character with."""
     starts = [section.start for section in asked.sections]
     return {
@@ -254,7 +239,7 @@ def rules(asked: Asked) -> Iterator[tuple[str, Results]]:
     """Yield the rows of one retriever: each rule over all views."""
     yield "paper", by_quota(asked)
     for name, rule in RULES.items():
-        yield name, Results(ranked=[_spans(multi_view(each, rule, LONGEST)) for each in asked])
+        yield name, Results(ranked=[_spans(retrieval.multi_view(each, rule, LONGEST)) for each in asked])
 
 
 def ablation(asked: Asked) -> Iterator[tuple[str, Results]]:
@@ -268,11 +253,11 @@ def by_quota(asked: Asked) -> Results:
     """Return the paper's rule: the union of the first k' of each view, a mean over both k' where it names two."""
 
     @cache
-    def union(question: int, per_view: int) -> tuple[Span, ...]:
+    def union(question: int, per_view: int) -> tuple[evaluation.Span, ...]:
         return _union(asked[question], per_view)
 
-    def at(question: int, k: float) -> list[tuple[Span, ...]]:
-        return [union(question, per_view) for per_view in quota(k)]
+    def at(question: int, k: float) -> list[tuple[evaluation.Span, ...]]:
+        return [union(question, per_view) for per_view in retrieval.quota(k)]
 
     return Results(ranked=[_union(each, LONGEST) for each in asked], at=at)
 
@@ -286,28 +271,28 @@ def at_equal_counts(document: AskedDocument, asked: Asked) -> dict[str, float]:
     for per_view in range(1, MOST_PER_VIEW + 1):
         unions = [_union(each, per_view) for each in asked]
         recalls = [
-            coverage(spans, question.evidence, text)
+            evaluation.coverage(spans, question.evidence, text)
             for spans, question in zip(unions, document.questions, strict=True)
         ]
         points.append((fmean(map(len, unions)), fmean(recalls)))
     found = {}
     for k in CUTOFFS:
         try:
-            found[f"k{k:g}.equal_count"] = PERCENT * at_equal_count(points, k)
+            found[f"k{k:g}.equal_count"] = PERCENT * evaluation.at_equal_count(points, k)
         except EvaluationError:
             continue
     return found
 
 
-def _union(rankings: Mapping[str, Ranking], per_view: int) -> tuple[Span, ...]:
-    return _spans(multi_view(rankings, PaperQuota(per_view=per_view), per_view))
+def _union(rankings: Mapping[str, Ranking], per_view: int) -> tuple[evaluation.Span, ...]:
+    return _spans(retrieval.multi_view(rankings, retrieval.PaperQuota(per_view=per_view), per_view))
 
 
-def _spans(ranked: Ranking) -> tuple[Span, ...]:
-    return spans_of(hit.chunk for hit in ranked.hits)
+def _spans(ranked: Ranking) -> tuple[evaluation.Span, ...]:
+    return evaluation.spans_of(hit.chunk for hit in ranked.hits)
 
 
-BY_WORDS, BY_MEANING = ReadingOptions(alpha=0.0), ReadingOptions(alpha=1.0)
+BY_WORDS, BY_MEANING = retrieval.ReadingOptions(alpha=0.0), retrieval.ReadingOptions(alpha=1.0)
 
 
 OURS = "lexical"  # what is fused, and shipped; "bm25" is the usual one, which other figures can be compared with
@@ -324,8 +309,8 @@ def passages_read(
     scores: Scores,
     chunks: Sequence[Chunk],
     embedder: Embedder | None,
-    options: ReadingOptions | None = None,
-) -> Iterator[tuple[Span, ...]]:
+    options: retrieval.ReadingOptions | None = None,
+) -> Iterator[tuple[evaluation.Span, ...]]:
     """Yield for each question the passages of its first hits, in the order in which they are read.
 
     Args:
@@ -342,8 +327,8 @@ def passages_read(
         return passages_of(chunk, document=asked.document)
 
     for question, row in zip(asked.questions, scores, strict=True):
-        step = rank_passages(question.text, ranking(row, chunks), passages, options)
-        yield spans_of(hit.chunk for hit in drive(step, services).hits)
+        step = retrieval.rank_passages(question.text, ranking(row, chunks), passages, options)
+        yield evaluation.spans_of(hit.chunk for hit in drive(step, services).hits)
 
 
 def run(
@@ -357,7 +342,7 @@ def run(
         tell: is told how far the run is.
 
     Returns:
-        `<document>.<retriever>.<method>.<figure>`, the figures as `views_measures.figures` has them, in percent and
+        `<document>.<retriever>.<method>.<figure>`, the figures as `views.figures` has them, in percent and
         word pieces, for fixed lengths `k3.equal_length` too (Table 10), and for the paper's rule `k3.equal_count`;
         `<document>.chunking_error.<method>` in percent (Table 7); `<document>.n_questions`, `.n_tokens`,
         `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed. "lexical" is
@@ -387,7 +372,7 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Calla
     scores: dict[str, OfRetrievers] = {}
     for method, of_method in units.items():
         tell(f"{asked.name}: {method}")
-        error = chunking_error(spans_of(of_method.chunks), evidence, asked.document.text)
+        error = evaluation.chunking_error(evaluation.spans_of(of_method.chunks), evidence, asked.document.text)
         measured[f"chunking_error.{method}"] = PERCENT * error
         scores[method] = with_fused(_scores(asked, of_method, _fast(engines) if method in LEFT_OUT else engines))
         for retriever, matrix in scores[method].items():

@@ -1,6 +1,6 @@
-"""Fetch a server's jars with Maven into a cache folder, compile our launchers for it, and lay out both kinds of server.
+"""Fetch a server's jars with Maven into a cache folder, compile our launchers for it, and set a node up.
 
-To lay out means: jars to fetch, plugins, settings and command lines of Elasticsearch and OpenSearch.
+Both kinds are here: the jars to fetch, plugins, settings and command lines of Elasticsearch and OpenSearch.
 """
 
 from __future__ import annotations
