@@ -24,6 +24,7 @@ from catena.testing import ChatServer
 from catena.testing.chat_server import Body
 from catena_bench import graph, graph_speed
 from catena_bench import pictures as graph_pictures
+from catena_bench.figures import paired_figures
 from catena_bench.graph import app, differences_of, figures_of, results_of
 from catena_bench.graph_data import HopQuestion, KeptVectors, read_split
 from catena_bench.graph_setting import first_rankings

@@ -12,17 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from catena import segments
 from catena.model import ParameterError
-from catena.segments import (
-    ChunkSequence,
-    SelectionBounds,
-    documents_considered,
-    gaps,
-    greedy,
-    hits_by_place,
-    lay_out,
-    weighted_values,
-)
 from catena_bench import cli, segment_speed
 from catena_bench.segment_speed import Rounds, agreement, dense, dsrag_rounds, sparse, sparse_rounds
 
@@ -67,9 +58,9 @@ def best_segments(
     *, all_relevance_values: Any, document_splits: Any, max_length: int, overall_max_length: int, minimum_value: float
 ) -> tuple[list[tuple[int, int]], list[float]]:
     """Select as ours does: that dsRAG's own selection is the same is shown by its reference numbers."""
-    track = ChunkSequence(values=np.array(all_relevance_values), ends=np.array(document_splits))
-    limits = SelectionBounds(max_chunks=max_length, budget=overall_max_length, minimum_value=minimum_value)
-    picks = greedy(track, limits)
+    track = segments.ChunkSequence(values=np.array(all_relevance_values), ends=np.array(document_splits))
+    limits = segments.SelectionBounds(max_chunks=max_length, budget=overall_max_length, minimum_value=minimum_value)
+    picks = segments.greedy(track, limits)
     return [(pick.start, pick.end) for pick in picks], [pick.value for pick in picks]
 
 
@@ -106,17 +97,17 @@ def test_arrays_rankings_and_results_say_the_same(make: Any) -> None:
         [(*(row["metadata"][key] for key in keys), row["similarity"], row["metadata"]["chunk_text"]) for row in found]
         for found in results
     ]
-    documents = documents_considered(rankings, given.params.top_k)
-    found = hits_by_place(rankings, documents)
-    values = weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values
+    documents = segments.documents_considered(rankings, given.params.top_k)
+    found = segments.hits_by_place(rankings, documents)
+    values = segments.weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values
     splits, starts, names = given.meta_document()
     assert names == sorted(documents)
     assert splits[-1] == given.n
     known = {place: hit.hit.chunk for mine in found for place, hit in mine.items()}
-    laid = lay_out([known[place] for place in sorted(known)], found, given.params)
+    laid = segments.lay_out([known[place] for place in sorted(known)], found, given.params)
     where = [starts[document] + position for document, position in sorted(known)]
     np.testing.assert_array_equal(laid.sequence.values, values[:, where])
-    assert make is sparse or gaps(found, given.params) == ()
+    assert make is sparse or segments.gaps(found, given.params) == ()
 
 
 # comparison

@@ -24,22 +24,11 @@ from catena_bench.baselines import (
     PURPOSE,
     AtomicChunks,
     AtomicOptions,
+    atomic,
     cut_atomic,
     cut_sentences,
     planned_answer,
     plus_factor,
-)
-from catena_bench.baselines.atomic import (
-    PLANNED_ANSWERS,
-    Mapped,
-    Note,
-    edit_distances,
-    map_units,
-    own_ends,
-    sentences_of,
-    undotted_of,
-    unit_ends,
-    windows_of,
 )
 
 TEXT = (
@@ -69,7 +58,7 @@ def cut(text: str, reply: Reply, sections: Sequence[Section] | None = None, **op
 
 
 def shown(text: str = TEXT) -> list[str]:
-    (window,) = windows_of(text, None, 2_000, count_tokens)
+    (window,) = atomic.windows_of(text, None, 2_000, count_tokens)
     return list(window.shown)
 
 
@@ -96,7 +85,7 @@ def check_laws(text: str, found: AtomicChunks, limit: int = 2_000, sections: Seq
     sentences = cut_sentences(document(text), sections, tokens=limit)
     assert {chunk.start for chunk in chunks} <= {sentence.start for sentence in sentences}
     assert {chunk.end for chunk in chunks} <= {sentence.end for sentence in sentences}
-    windows = [window.span for window in windows_of(text, sections, limit, count_tokens)]
+    windows = [window.span for window in atomic.windows_of(text, sections, limit, count_tokens)]
     assert all(any(start <= chunk.start and chunk.end <= end for start, end in windows) for chunk in chunks)
 
 
@@ -110,9 +99,9 @@ def test_the_recurrence_on_distances_worked_out_by_hand() -> None:
     #   y2    2  2  4         so S1 is y1 y2
     #   y3    4  0  4    j_2 >= 3: y3 has 0 > 4: no; y4 has 4 > 0: j_2 = 4, so S2 is y3
     #   y4    4  4  0    S3, the last, takes y4, which remains
-    distances = edit_distances(["aaaa.", "aabb.", "bbbb.", "cccc."], ["aaaa.", "bbbb.", "cccc."])
+    distances = atomic.edit_distances(["aaaa.", "aabb.", "bbbb.", "cccc."], ["aaaa.", "bbbb.", "cccc."])
     assert distances.tolist() == [[0, 4, 4], [2, 2, 4], [4, 0, 4], [4, 4, 0]]
-    assert unit_ends(distances) == (2, 3, 4)
+    assert atomic.unit_ends(distances) == (2, 3, 4)
 
 
 def levenshtein(one: str, other: str) -> int:
@@ -149,25 +138,29 @@ few_letters = st.text(alphabet="ab 字é\U0001f9ca.", min_size=1, max_size=7)
 def test_the_mapping_is_that_of_the_appendix(sentences: list[str], units: list[list[str]]) -> None:
     flat = [sentence for unit in units for sentence in unit]
     starts = np.cumsum([0, *map(len, units)])[:-1]
-    ends = unit_ends(np.minimum.reduceat(edit_distances(sentences, flat).reshape(-1, len(flat)), starts, axis=1))
+    ends = atomic.unit_ends(
+        np.minimum.reduceat(atomic.edit_distances(sentences, flat).reshape(-1, len(flat)), starts, axis=1)
+    )
     expected = by_the_book(sentences, units)
     assert [list(sentences[first:end]) for first, end in pairwise((0, *ends))] == expected
 
 
 def test_a_copy_keeps_its_borders_even_between_equal_sentences() -> None:
     sentences = ["One.", "See below.", "See below.", "Two."]
-    assert map_units(sentences, ["One. See below.", "See below. Two."]) == Mapped((2, 4))
-    assert own_ends(sentences, ["One. See", "below. See below. Two."]) is None  # divides a sentence
-    assert own_ends(sentences, ["One. See below.", "See below. Two"]) is None
-    assert map_units(sentences, ["One. See", "below. See below. Two."]).ends == (1, 4)
+    assert atomic.map_units(sentences, ["One. See below.", "See below. Two."]) == atomic.Mapped((2, 4))
+    assert atomic.own_ends(sentences, ["One. See", "below. See below. Two."]) is None  # divides a sentence
+    assert atomic.own_ends(sentences, ["One. See below.", "See below. Two"]) is None
+    assert atomic.map_units(sentences, ["One. See", "below. See below. Two."]).ends == (1, 4)
 
 
 def test_what_became_of_each_unit_is_noted() -> None:
     sentences = ["Ice floats on water.", "Seals rest on it.", "Bears hunt from it, all winter long."]
     units = ["1)", "Ice floats on the water.", "Ice floats on water.", "Seals rest on it.", sentences[2]]
     # between the two units of ice y1 is nearer to the second: 4 > 0
-    assert map_units(sentences, units) == Mapped((1, 2, 3), (Note("unlike", 0, 0, 0), Note("no_sentence", 1, 0, 0)))
-    assert map_units(sentences, units[1:2] + units[3:]).notes == (Note("reworded", 0, 0, 1),)
+    assert atomic.map_units(sentences, units) == atomic.Mapped(
+        (1, 2, 3), (atomic.Note("unlike", 0, 0, 0), atomic.Note("no_sentence", 1, 0, 0))
+    )
+    assert atomic.map_units(sentences, units[1:2] + units[3:]).notes == (atomic.Note("reworded", 0, 0, 1),)
 
 
 @pytest.mark.parametrize(
@@ -180,31 +173,31 @@ def test_what_became_of_each_unit_is_noted() -> None:
 )
 def test_what_is_no_copy_is_refused(sentences: list[str], units: list[str], what: str) -> None:
     with pytest.raises(ValueError, match=what):
-        map_units(sentences, units)
+        atomic.map_units(sentences, units)
 
 
 def test_a_sentence_copied_in_part_or_joined_to_others_is_like_it() -> None:
     long = "The record low was 3.4 million square kilometres, measured by satellite in the September of 2012"
-    assert map_units([f"{long}."], ["million square kilometres"], least_kept=0.0).ends == (1,)
+    assert atomic.map_units([f"{long}."], ["million square kilometres"], least_kept=0.0).ends == (1,)
     two = [
         "The first of these two sentences is short.",
         "The second of them is the longer one, as it goes on so far.",
     ]
     joined = [" ".join(two).replace(". ", ", ") + " " + "And much was added. " * 9]
-    assert map_units(two, joined).ends == (2,)
+    assert atomic.map_units(two, joined).ends == (2,)
 
 
 def test_a_heading_in_a_unit_is_a_sentence_of_it_as_it_is_in_the_window() -> None:
     sentences = ["## Use", "Seals rest on it, and bears.", "See below.", "Ships do not come.", "| a | b |"]
-    undotted = undotted_of(sentences)
-    assert sentences_of("## Use Seals rest. See below. | a | b | x", undotted) == [
+    undotted = atomic.undotted_of(sentences)
+    assert atomic.sentences_of("## Use Seals rest. See below. | a | b | x", undotted) == [
         *("## Use", "Seals rest.", "See below.", "| a | b |", "x")
     ]
-    assert sentences_of("## Useful. A| a | b |", undotted) == ["## Useful.", "A| a | b |"]
+    assert atomic.sentences_of("## Useful. A| a | b |", undotted) == ["## Useful.", "A| a | b |"]
     # "## Use" is 8 edits from "See below." and 23 from "## Use Seals rest on it, and bears."
-    assert map_units(
+    assert atomic.map_units(
         sentences, ["## Use Seals rest on it, and bears.", "See below.", "Ships do come. | a | b |"]
-    ) == (Mapped((2, 3, 5), (Note("reworded", 2, 3, 5),)))
+    ) == (atomic.Mapped((2, 3, 5), (atomic.Note("reworded", 2, 3, 5),)))
 
 
 # What a model is shown.
@@ -217,7 +210,7 @@ def test_a_document_is_shown_as_paragraphs_in_one_batch_of_windows() -> None:
     batch = next(cut_atomic(document(), AtomicOptions(window=40)))
     assert len(batch) == len(seen) > 3
     assert {request.purpose for request in seen} == {PURPOSE}
-    windows = list(windows_of(TEXT, None, 40, count_tokens))
+    windows = list(atomic.windows_of(TEXT, None, 40, count_tokens))
     assert all(count_tokens(TEXT[slice(*window.span)]) <= 40 for window in windows)
     assert sorted(re.findall(r"<passage>\n(.*)\n</passage>", request.prompt, re.DOTALL)[0] for request in seen) == (
         sorted(window.passage() for window in windows if len(window.spans) > 1)
@@ -231,7 +224,7 @@ def test_a_document_is_shown_as_paragraphs_in_one_batch_of_windows() -> None:
 @given(texts(), st.integers(1, 40))
 @settings(max_examples=60)
 def test_windows_hold_whole_sentences_as_far_as_they_fit(text: str, limit: int) -> None:
-    windows = list(windows_of(text, None, limit, count_tokens))
+    windows = list(atomic.windows_of(text, None, limit, count_tokens))
     for window in windows:
         assert all(sentence == " ".join(sentence.split()) for sentence in window.shown)
         assert len(window.spans) == 1 or count_tokens(text[slice(*window.span)]) <= limit
@@ -270,7 +263,7 @@ def test_units_stay_inside_sections_and_bear_their_paths() -> None:
 @given(texts(), st.integers(5, 60), st.data())
 @settings(max_examples=60)
 def test_any_division_of_a_model_that_copies_is_kept(text: str, limit: int, data: st.DataObject) -> None:
-    windows = list(windows_of(text, None, limit, count_tokens))
+    windows = list(atomic.windows_of(text, None, limit, count_tokens))
     replies, expected = {}, []
     for window in windows:
         inner = data.draw(st.sets(st.integers(1, len(window.spans) - 1))) if len(window.spans) > 1 else set()
@@ -310,7 +303,7 @@ def each(change: Callable[[str], str]) -> Damage:
 KEPT: dict[str, Damage] = {
     "first unit dropped": lambda u: lines(u[1:]),
     "every other unit dropped from the second on": lambda u: lines(u[:1] + u[2:4] + u[5:]),
-    "last sentence of each unit dropped": each(lambda t: " ".join(sentences_of(t)[:-1]) or t),
+    "last sentence of each unit dropped": each(lambda t: " ".join(atomic.sentences_of(t)[:-1]) or t),
     "cut off in the middle of a word": lambda u: lines(u)[: int(len(lines(u)) * 0.8)],
     "every unit doubled": lambda u: lines([unit for unit in u for _ in range(2)]),
     "last unit in a loop": lambda u: lines(u + u[-1:] * 9),
@@ -449,9 +442,9 @@ def test_options_outside_their_domain_are_refused(option: str, value: object) ->
 
 
 def test_a_dry_run_counts_a_copy_of_the_text() -> None:
-    found = plan(cut_atomic(document(), AtomicOptions(window=40)), Services(), stand_ins=PLANNED_ANSWERS)
+    found = plan(cut_atomic(document(), AtomicOptions(window=40)), Services(), stand_ins=atomic.PLANNED_ANSWERS)
     usage = found.by_purpose[PURPOSE]
-    asked = [window for window in windows_of(TEXT, None, 40, count_tokens) if len(window.spans) > 1]
+    asked = [window for window in atomic.windows_of(TEXT, None, 40, count_tokens) if len(window.spans) > 1]
     assert usage.calls == len(asked)
     assert (found.rounds, found.stopped_by) == (1, "")
     assert usage.output_tokens == pytest.approx(count_tokens(TEXT), rel=0.3)
