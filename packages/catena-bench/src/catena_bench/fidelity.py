@@ -239,10 +239,6 @@ def _unnumbered(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     return replace(window, source="\n".join(lines)) if numbers[1::2] else None
 
 
-def _ligatures(source: str) -> str:
-    return source.replace("ffi", "ﬃ").replace("fi", "ﬁ").replace("fl", "ﬂ")
-
-
 def _capital_headings(window: AnswerWindow, _: Random) -> AnswerWindow:
     titles = {line.lstrip("# ") for line in window.answer.splitlines() if line.startswith("#")}
     lines = [line.upper() if line in titles else line for line in window.source.splitlines()]
@@ -296,7 +292,7 @@ def harmless_kinds() -> tuple[Harmless, ...]:
     in_source: dict[str, Callable[[str], str]] = {
         "hyphenated": _hyphenated,
         "hyphenated-softly": partial(_hyphenated, hyphen="\u00ad"),
-        "ligatures": _ligatures,
+        "ligatures": lambda text: text.replace("ffi", "ﬃ").replace("fi", "ﬁ").replace("fl", "ﬂ"),
         "dashes": lambda text: text.replace("•", "–"),
         "other-bullets": lambda text: text.replace("•", "▪"),
         "wide-spaces": lambda text: text.replace(" ", "\u00a0"),

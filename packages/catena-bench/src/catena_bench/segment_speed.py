@@ -244,7 +244,10 @@ def dense_rounds(given: Retrieved, rounds: Rounds, whole: bool) -> Callable[[], 
             rounds.time("catena.model.layout", laid)
         for name, select in (("greedy", segments.greedy), ("optimal", segments.optimal)):
             picks = rounds.time(f"catena.{name}", partial(select, track, limits))
-            rounds.found[name] = [_placed(given, pick.start, pick.end, pick.value) for pick in picks]
+            rounds.found[name] = [
+                (given.document(pick.start), at := pick.start % given.size, at + pick.end - pick.start, pick.value)
+                for pick in picks
+            ]
 
     return once
 
@@ -309,11 +312,6 @@ def dsrag_rounds(rse: Any, given: Retrieved, rounds: Rounds, whole: bool) -> Cal
         rounds.found["dsrag"] = found
 
     return once
-
-
-def _placed(given: Retrieved, start: int, end: int, value: float) -> tuple[str, int, int, float]:
-    first = start % given.size
-    return given.document(start), first, first + end - start, value
 
 
 def agreement(ours: Found, theirs: Found) -> str:

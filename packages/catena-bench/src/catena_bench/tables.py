@@ -32,7 +32,7 @@ from catena.cli.options import grouped
 from catena.effects import Plan
 from catena_bench import tables_forms, tables_schemes
 from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
-from catena_bench.tables_asking import Asker, Ledger, Task, by_purpose, planning
+from catena_bench.tables_asking import Asker, Ledger, by_purpose, planning
 from catena_bench.tables_asking import asking as asking_for
 from catena_bench.views_retrievers import KNOWN, Dense, Retriever, embedder_of, retrievers_of
 from catena_bench.views_retrievers import USUAL as RETRIEVERS
@@ -147,13 +147,6 @@ def make(
     return materials, tuple(tables)
 
 
-def with_tasks(
-    tables: Sequence[tables_forms.PaperTable], tasks: Mapping[str, Task]
-) -> tuple[tables_forms.PaperTable, ...]:
-    """Return the tables with Table 5 in its place."""
-    return tuple(sorted((*tables, tables_forms.table_5(tasks)), key=lambda table: _place(table.key)))
-
-
 def told_of(
     materials: Sequence[tables_schemes.TableMaterial], choice: TableChoice, *, model: str, embedder: str, dense: bool
 ) -> tuple[str, ...]:
@@ -193,11 +186,6 @@ def _searched(
             if number * 10 // len(materials) != (number - 1) * 10 // len(materials):
                 tell(f"{retriever.name}: {number:,} of {len(materials):,} documents searched")
         yield retriever.name, tuple(found)
-
-
-def _place(key: str) -> tuple[bool, int]:
-    number = key.removeprefix("table")
-    return not number.isdecimal(), int(number) if number.isdecimal() else 0
 
 
 _MAKERS: Mapping[str, Callable[[tables_forms.TableInputs], tables_forms.PaperTable]] = {
@@ -293,7 +281,9 @@ class _Run:
         ask = asking_for(services, self.embedder, ledger, self.tell)
         materials, found = make(self.sources, self.retrievers, self.choice, ask, self.tell)
         if "5" in self.choice.tables:
-            found = with_tasks(found, ledger.tasks)
+            numbers = {f"table{number}": place for place, number in enumerate(TABLES)}
+            tables = (*found, tables_forms.table_5(ledger.tasks))
+            found = tuple(sorted(tables, key=lambda table: numbers.get(table.key, len(TABLES))))
         told = told_of(
             materials,
             self.choice,
