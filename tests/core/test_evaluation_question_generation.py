@@ -29,8 +29,15 @@ from catena_bench.questions import (
     write_scope_dataset,
 )
 from catena_bench.questions.generation import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
-from catena_bench.questions.span_answers import CopySource, joined
-from catena_bench.questions.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
+from catena_bench.questions.span_answers import (
+    CopySource,
+    ask_spans,
+    joined,
+    read_copies,
+    span_cases,
+    span_result,
+    span_score,
+)
 
 FIRST = (
     "The harbour of Orlund was founded in 1742 by fishermen. For sixty years it grew slowly. Then the “salt road” "
