@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from catena.cli.doctor import Explained, catalogue
-from catena_bench.servers.fetching import NoServersError
+from catena_bench.servers.distributions import NoServersError
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

@@ -2,28 +2,84 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from concurrent.futures import Future
+import runpy
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bench_graph_case import QUESTIONS, Letters, scorer_by_hand, write, write_split
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from catena.graph import TermEdges
-from catena.graph.options import keywords_of_node
-from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.backends import OpenAILLM
+from catena.effects import Services
+from catena.enrichment import StaticEmbedder
+from catena.graph import FeatureScorer
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale, digest
+from catena.testing import ChatServer
+from catena.testing.chat_server import Body
 from catena_bench import graph, graph_speed
-from catena_bench import graph as graph_studies
-from catena_bench import graph_speed as graph_speed_rounds
 from catena_bench import pictures as graph_pictures
-from catena_bench.graph import differences_of, figures_of, results_of
-from catena_bench.graph_cli import app
+from catena_bench.figures import paired_figures
+from catena_bench.graph import app, differences_of, figures_of, results_of
 from catena_bench.graph_data import HopQuestion, KeptVectors, read_split
 from catena_bench.graph_setting import first_rankings
-from catena_bench.graph_speed import grown, plain_pairs, sparse_pairs
+
+PASSAGES = {
+    "ferry": ("Ferry Alda", "The Ferry Alda was built in Norrvik by the yard of Brandt."),
+    "town": ("Norrvik", "Norrvik is a harbour town; its mayor is Ines Holm."),
+    "mayor": ("Ines Holm", "Ines Holm studied botany before she went into politics."),
+    "yard": ("Brandt (shipyard)", "Brandt is a shipyard that was founded by two brothers."),
+    "cheese": ("Kvarg", "Kvarg is a fresh cheese eaten with berries."),
+    "river": ("", "A river without a name runs past the old mill."),
+}
+QUESTIONS: dict[str, tuple[str, list[str]]] = {
+    "q1": ("Who is the mayor of the town where the Ferry Alda was built?", ["ferry", "town"]),
+    "q2": ("What did the mayor of Norrvik study?", ["town", "mayor"]),
+    "q3": ("Who founded the yard that built the Ferry Alda?", ["ferry", "yard", "ferry"]),
+    "q4": ("What is eaten with berries?", ["cheese"]),
+}
+
+
+def write(folder: Path, name: str, rows: Sequence[dict[str, Any]], packed: bool = False) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    if packed:
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    else:
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8", newline="")
+
+
+def write_split(data: Path, split: str = "dev") -> None:
+    """Write one split of the layout, with fields missing that may be."""
+    data.mkdir(exist_ok=True)
+    corpus = [{"id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
+    del corpus[-1]["title"]
+    asked = [
+        {"id": name, "question": text, "supporting": supporting} for name, (text, supporting) in QUESTIONS.items()
+    ]
+    write(data, f"{split}_corpus", corpus, packed=True)
+    write(data, f"{split}_questions", [*asked, {"id": "q5", "question": "Unanswered?", "answers": []}])
+
+
+class Letters:
+    """Vectors of letters: alike where words are."""
+
+    def __init__(self) -> None:
+        self.identity, self.dim, self.embedded = "letters", 26, 0
+
+    def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
+        self.embedded += len(texts)
+        rows = np.array([[text.lower().count(chr(97 + n)) for n in range(26)] for text in texts], np.float32)
+        unit: np.ndarray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+    def embed_query(self, text: str) -> np.ndarray:
+        row: np.ndarray = self.embed_documents([text])[0]
+        return row
 
 
 @pytest.fixture
@@ -42,7 +98,7 @@ def test_questions_name_chunks_and_those_without_evidence_are_left_out(folder: P
     }
     assert split.unknown == 0
     few = read_split(folder, most=2)
-    assert len(few.questions) == 2
+    assert {question.id for question in few.questions} == set(sorted(QUESTIONS, key=digest)[:2])
     assert len(few.chunks) == len(split.chunks)
 
 
@@ -106,6 +162,10 @@ def test_the_figures_of_two_methods_by_hand() -> None:
     assert over["difference.recall_at_5.one-other"] == pytest.approx(100 * (1 - 1 / 3) / 2)
     assert over["difference.all_at_5.one-other"] == 0
     assert over["difference.recall_at_5.one-other.p"] == 1  # of two questions nothing is significant
+    values = {name: {f"q{n}": at * n / 9 for n in range(9)} for name, at in (("a", 0.9), ("b", 0.5), ("c", 0.49))}
+    found = paired_figures("m", values, [("a", "b"), ("b", "c")])
+    for pair in ("a-b", "b-c"):  # of two tests of equal p the lesser is doubled, and the other is no less
+        assert found[f"difference.m.{pair}.p_holm"] == 2 * found[f"difference.m.{pair}.p"] < 0.1
     assert not any("absent" in key for key in over)
 
 
@@ -131,12 +191,11 @@ def test_vectors_are_kept_between_runs_and_a_damaged_file_is_made_anew(tmp_path:
 def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> None:
     told: list[str] = []
     letters = Letters()
-    figures = graph.run(folder, embedder=letters, scorer=scorer_by_hand(), cache=tmp_path / "kept", tell=told.append)
+    figures = graph.run(folder, embedder=letters, cache=tmp_path / "kept", tell=told.append)
     assert (figures["n_passages"], figures["n_questions"]) == (6, 4)
     assert figures["recall_at_20.hybrid"] == figures["recall_at_20.library_hybrid"] == 100
     assert figures["recall_at_2.bm25"] >= 75
     assert figures["recall_at_20.paper_untrained"] == 100  # what it does not walk to follows as in the first ranking
-    assert figures["recall_at_2.walk"] == figures["recall_at_2.walk_untrained"]  # of equal order
     assert figures["recall_at_5.walk"] >= figures["recall_at_5.scorer_only"]
     assert {"graph_seconds", "walk_ms_p50", "paper_untrained_ms_p50", "paper_untrained_ms_p95"} <= figures.keys()
     assert "difference.recall_at_5.dense-hybrid.p" in figures
@@ -145,12 +204,6 @@ def test_the_bench_finds_what_the_words_say(folder: Path, tmp_path: Path) -> Non
     again = graph.run(folder, embedder=letters, methods=["bm25", "dense", "hybrid"], cache=tmp_path / "kept")
     assert letters.embedded == embedded
     assert all(again[key] == figures[key] for key in again if not key.endswith(("_p50", "_p95", "_seconds", "_holm")))
-
-
-@pytest.mark.parametrize(("methods", "k"), [(["nothing"], [5]), ([], [5]), (["bm25"], []), (["bm25"], [0])])
-def test_unknown_methods_and_cutoffs_are_refused(folder: Path, methods: list[str], k: list[int]) -> None:
-    with pytest.raises(ParameterError):
-        graph.run(folder, embedder=Letters(), methods=methods, k=k)
 
 
 def test_the_command_writes_json_and_a_table(folder: Path, tmp_path: Path) -> None:
@@ -167,11 +220,12 @@ def test_the_command_writes_json_and_a_table(folder: Path, tmp_path: Path) -> No
     assert json.loads(printed.stdout).keys() == figures.keys()
 
 
-@pytest.mark.parametrize(
-    "wrong", [["--k", "two"], ["--methods", "?"], ["--json", "/nowhere/at/all.json"], ["--size", "depth=3"]]
-)
-def test_the_command_says_what_is_wrong(folder: Path, wrong: list[str]) -> None:
-    result = CliRunner().invoke(app, ["--data", str(folder), *wrong])
+WRONG = ("--k=two", "--k=0", "--methods=?", "--methods=", "--json=/nowhere/at/all.json", "--size=depth=3")
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_command_says_what_is_wrong(folder: Path, wrong: str) -> None:
+    result = CliRunner().invoke(app, ["--data", str(folder), wrong])
     assert result.exit_code == 2
     assert "Traceback" not in result.output
 
@@ -210,9 +264,9 @@ def test_the_encoder_is_fine_tuned_and_the_graph_is_made_of_its_vectors(folder: 
 
 
 def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_studies, "NEIGHBOURS", (0, 3))
-    monkeypatch.setattr(graph_studies, "KEYWORDS_MORE_THAN", (0, 4))
-    monkeypatch.setattr(graph_studies, "STUDIED", 3)
+    monkeypatch.setattr(graph, "NEIGHBOURS", (0, 3))
+    monkeypatch.setattr(graph, "KEYWORDS_MORE_THAN", (0, 4))
+    monkeypatch.setattr(graph, "STUDIED", 3)
     figures = graph.run(folder, embedder=Letters(), methods=["hybrid"], studies=["lengths", "density"])
     assert figures["n_studied"] == 3
     assert figures["mean_degree.neighbours_0"] == 0 < figures["mean_degree.neighbours_3"] <= 5
@@ -222,60 +276,16 @@ def test_studies_follow_the_thresholds(folder: Path, tmp_path: Path, monkeypatch
     assert seeds < long
     assert figures["chunks.length_1.paper_untrained"] < figures["chunks.length_5.paper_untrained"]
     drawn = graph_pictures.draw(figures, ["hybrid"], tmp_path / "pictures")
-    assert [path.name for path in drawn] == [
-        "recall_at_5.png",
-        "all_at_5.png",
-        "path_lengths.png",
-        "graph_density.png",
-    ]
+    assert [path.stem for path in drawn] == ["recall_at_5", "all_at_5", "path_lengths", "graph_density"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
-
-
-def test_grown_chunks_are_what_the_speed_bench_says() -> None:
-    one, again, more = grown(45), grown(45), grown(10, first=45)
-    assert one.nodes == again.nodes
-    assert np.array_equal(one.vectors, again.vectors)
-    assert np.linalg.norm(one.vectors, axis=1) == pytest.approx(np.ones(45), abs=1e-5)
-    assert not {node.id for node in one.nodes} & {node.id for node in more.nodes}
-    assert [node.chunk.position for node in one.nodes[:12]] == [*range(10), 0, 1]
-    assert all(100 <= len(node.chunk.text.split()) <= 102 for node in one.nodes)
-    said = sum(len(node.chunk.text.split()) == 102 for node in grown(1_000).nodes)
-    assert 400 < said < 600
-
-
-def test_peers_find_the_same_pairs() -> None:
-    nodes = grown(400).nodes
-    kind = TermEdges(name="keyword", of=keywords_of_node, more_than=1, cap=100)
-    held = [set(node.keywords) for node in nodes]
-    common = {term for each in held for term in each if sum(term in other for other in held) > 100}
-    expected = {
-        (a, b) for a in range(400) for b in range(a + 1, 400) if len((held[a] & held[b]) - common) > kind.more_than
-    }
-    assert expected
-    assert plain_pairs(nodes, kind) == sparse_pairs(nodes, kind) == expected
 
 
 @pytest.mark.slow
 def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Here:
-        """A pool that is this process."""
-
-        def __init__(self, *_: object, **__: object) -> None: ...
-
-        def __enter__(self) -> Here:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def submit(self, work: Any, *arguments: Any) -> Future[Any]:
-            done: Future[Any] = Future()
-            done.set_result(work(*arguments))
-            return done
-
-    monkeypatch.setattr(graph_speed, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(graph_speed, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
     monkeypatch.setattr(graph_speed, "SIZES", (250, 5_000))
     for name, few in (("QUESTIONS", 3), ("SAMPLE", 20), ("PEERS_UP_TO", 500)):
-        monkeypatch.setattr(graph_speed_rounds, name, few)
+        monkeypatch.setattr(graph_speed, name, few)
     figures = graph_speed.run(chunks=1_000)
     assert figures["semantic_recall.250"] == figures["semantic_recall.1000"] == 1
     assert figures["add_equals_rebuild.250"] == figures["keyword_pairs_agree.250"] == 1
@@ -286,3 +296,164 @@ def test_the_speed_bench_gives_a_figure_for_each_size(monkeypatch: pytest.Monkey
     assert "ratio.edges_held.networkx.1000" not in figures
     with pytest.raises(ParameterError):
         graph_speed.run(chunks=999)
+
+
+# answers of a model
+
+ANSWERS = {"q1": ["Ines Holm"], "q2": ["botany"], "q3": ["two brothers"], "q4": ["Kvarg", "fresh cheese"]}
+WAYS = ["no_retrieval", "hybrid", "chain", "iterative", "shuffled", "golden"]
+
+
+@pytest.fixture
+def answered(tmp_path: Path) -> Path:
+    """One split with answers, and a question nobody knows the answer of, which is not asked."""
+    data = tmp_path / "ferries"
+    write_split(data)
+    rows = [
+        {"id": name, "question": text, "supporting": supporting, "answers": ANSWERS[name]}
+        for name, (text, supporting) in QUESTIONS.items()
+    ]
+    write(data, "dev_questions", [*rows, {"id": "q5", "question": "Which river?", "supporting": ["river"]}])
+    return data
+
+
+def reader(body: Body) -> str:
+    """Answer from what is read alone: what stands there is known, nothing else; from nothing, a guess."""
+    system, prompt = body["messages"][0]["content"], body["messages"][-1]["content"]
+    if "there is no document" in system:
+        return "Kvarg"
+    found = next((name for name, (text, _) in QUESTIONS.items() if f"Question: {text}" in prompt), "")
+    return next((answer for answer in ANSWERS[found] if answer in prompt.split("Question:")[0]), "NOT ANSWERABLE")
+
+
+def command(answered: Path, server: ChatServer, journal: Path, *more: str) -> Result:
+    given = ["--data", str(answered), "--methods", "hybrid", "--llm", "m"]
+    return CliRunner().invoke(app, [*given, "--base-url", server.url, "--journal", str(journal), *more])
+
+
+@pytest.mark.slow
+def test_a_model_answers_in_six_ways_and_is_paid_once(answered: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with ChatServer(reader) as server:
+        planned = command(answered, server, journal, "--plan", "--price-in", "1")
+        assert planned.exit_code == 0, planned.output
+        assert server.bodies == []
+        assert not journal.exists()
+        result = command(answered, server, journal)
+        assert result.exit_code == 0, result.output
+        asked = len(server.bodies)
+        again = command(answered, server, journal)
+        assert len(server.bodies) == asked <= 6 * 4  # equal requests are asked once
+    figures = json.loads(result.stdout)
+    assert json.loads(again.stdout)["f1.chain"] == figures["f1.chain"]
+    plan = json.loads(planned.stdout)
+    assert all(plan[f"plan.{way}.calls"] == 4 for way in WAYS)
+    assert plan["plan.golden.cost_at_most"] > 0
+    assert (figures["about.model"], figures["n_answerable"], figures["n_questions"]) == ("m", 4, 5)
+    assert figures["exact_match.no_retrieval"] == 25  # Kvarg, by luck
+    assert figures["exact_match.golden"] == 100
+    assert figures["n_unanswered.golden"] == figures["n_failed.golden"] == 0
+    assert figures["exact_match.chain"] == figures["exact_match.shuffled"] == figures["exact_match.iterative"]
+    assert {"accuracy.low.chain", "f1.high.hybrid", "difference.f1.chain-shuffled.p_holm"} <= figures.keys()
+    assert figures["difference.f1.golden-chain"] == pytest.approx(figures["f1.golden"] - figures["f1.chain"])
+    assert figures["tokens_in"] > figures["tokens_out"] > 0
+
+
+def test_formats_hold_the_same_passages_and_gold_holds_the_evidence(answered: Path) -> None:
+    read: dict[str, list[set[str]]] = {}
+
+    def noted(body: Body) -> str:
+        prompt = body["messages"][-1]["content"]
+        list(read.values())[-1].append({name for name, (_, text) in PASSAGES.items() if text in prompt})
+        return "x"
+
+    with ChatServer(noted) as server, OpenAILLM("m", api_key="none", base_url=server.url) as llm:
+
+        def tell(message: str) -> None:
+            if message.startswith("answering: "):
+                read[message.removeprefix("answering: ")] = []
+
+        figures = graph.run(
+            answered,
+            embedder=Letters(),
+            methods=["hybrid"],
+            answers=lambda setting: graph.answered(setting, Services(llm=llm, max_concurrency=1)),
+            tell=tell,
+        )
+    assert list(read) == WAYS
+    assert read["no_retrieval"] == [set()] * 4
+    assert read["golden"] == [set(supporting) for _, supporting in QUESTIONS.values()]
+    assert all(len(held) == 5 for held in read["hybrid"])
+    assert read["chain"] == read["iterative"] == read["shuffled"]
+    assert all(len(held) == 5 for held in read["chain"])
+    assert figures["f1.golden"] == 0
+
+
+def test_what_is_missing_is_said(answered: Path) -> None:
+    without = CliRunner().invoke(app, ["--data", str(answered), "--methods", "bm25", "--plan"])
+    assert (without.exit_code, "--llm NAME" in without.output) == (2, True)
+    write_split(answered)  # without answers
+    with pytest.raises(ParameterError, match="answers"):
+        graph.run(answered, embedder=Letters(), answers=lambda setting: graph.answered(setting, Services()))
+
+
+# the training of the shipped scorer
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train_walk_scorer.py"
+NAMES = runpy.run_path(str(SCRIPT))
+collections = NAMES["collections"]
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """Two collections with a train split, one without, and a file beside them."""
+    data = tmp_path / "several"
+    data.mkdir()
+    write_split(data / "boats", "train")
+    write_split(data / "towns", "train")
+    write_split(data / "towns", "dev")
+    write_split(data / "untaught", "dev")
+    (data / "README.md").write_text("About these.")
+    return data
+
+
+def test_collections_are_discovered_and_can_be_left_out(several: Path) -> None:
+    assert [place.name for place in collections(several)] == ["boats", "towns"]
+    assert [place.name for place in collections(several, ["boats"])] == ["towns"]
+    assert collections(several / "towns") == (several / "towns",)
+    for data, without in (
+        (several, ["untaught"]),
+        (several, ["boats", "towns"]),
+        (several / "untaught", []),
+        (several / "nowhere", []),
+    ):
+        with pytest.raises(ParameterError):
+            collections(data, without)
+
+
+@pytest.mark.slow
+def test_the_script_writes_a_file_that_the_bench_takes(
+    several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")  # the script sets them for its own process
+    files = [tmp_path / f"{number}.safetensors" for number in range(2)]
+    for file in files:
+        arguments = ["--data", str(several), "--networks", "2", "--embedder", "static", "--leave-out", "boats"]
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(file), *arguments])
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert files[0].read_bytes() == files[1].read_bytes()
+    scorer = FeatureScorer.load(files[0])
+    assert scorer.record["collections"] == {"towns train": {"questions": 4, "passages": 6}}
+    assert (scorer.record["embedders"], scorer.record["options"]["networks"]) == ([StaticEmbedder().identity], 2)
+    assert scorer.identity in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(files[0]), "--data", str(several / "untaught")])
+    with pytest.raises(SystemExit, match="error: "):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    command = ["--data", str(several / "towns"), "--methods", "walk,scorer_only,walk_untrained,hybrid"]
+    result = CliRunner().invoke(app, [*command, "--scorer", str(files[0])], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert {"walk_ms_p50", "recall_at_5.walk", "difference.recall_at_5.walk-scorer_only"} <= figures.keys()
+    lost = CliRunner().invoke(app, [*command, "--scorer", str(tmp_path / "nowhere")])
+    assert (lost.exit_code, "Traceback" in lost.output) == (2, False)

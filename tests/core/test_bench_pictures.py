@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from catena_bench import cli
 from catena_bench.pictures import DRAWN, PICTURES, VIEWS_DRAWN
 from catena_bench.segments import BUDGETS, MEAN, USUAL
-from catena_bench.views_measures import BUDGETS as TOKENS
+from catena_bench.views import BUDGETS as TOKENS
 
 FIGURES = {
     "ablation": {
@@ -82,9 +82,6 @@ def test_the_command_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_not_drawn_is_said_before_it_runs(tmp_path: Path) -> None:
-    wrong = CliRunner().invoke(cli.app, ["headings", "--json", str(tmp_path / "none" / "f.json")])
-    assert wrong.exit_code == 2
-    assert "is not there" in wrong.output
-    wrong = CliRunner().invoke(cli.app, ["headings", "--plot", str(tmp_path / "p.png")])
-    assert wrong.exit_code == 2
-    assert "are drawn" in wrong.output
+    for option, path, told in (("--json", "none/f.json", "is not there"), ("--plot", "p.png", "are drawn")):
+        wrong = CliRunner().invoke(cli.app, ["headings", option, str(tmp_path / path)])
+        assert (wrong.exit_code, told in wrong.output) == (2, True)

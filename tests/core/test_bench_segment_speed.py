@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from bisect import bisect_right
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,8 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from catena import segments
 from catena.model import ParameterError
-from catena.segments import documents_considered, gaps, hits_by_place, lay_out, weighted_values
 from catena_bench import cli, segment_speed
 from catena_bench.segment_speed import Rounds, agreement, dense, dsrag_rounds, sparse, sparse_rounds
 
@@ -36,67 +35,41 @@ def meta_document(results: list[list[dict[str, Any]]], top_k: int) -> tuple[list
 def relevance_values(
     *,
     all_ranked_results: list[list[dict[str, Any]]],
-    meta_document_length: int,
     document_start_points: dict[str, int],
-    unique_document_ids: list[str],
     irrelevant_chunk_penalty: float,
     decay_rate: float,
-    chunk_length_adjustment: bool,
+    **more: Any,
 ) -> list[list[float]]:
     """Value chunks by the published formula; a longer chunk counts more."""
-    assert chunk_length_adjustment
+    assert more["chunk_length_adjustment"]
     rows = []
     for found in all_ranked_results:
-        row = [-irrelevant_chunk_penalty] * meta_document_length
+        rows.append([-irrelevant_chunk_penalty] * more["meta_document_length"])
         for rank, result in enumerate(found):
             told = result["metadata"]
-            if told["doc_id"] in unique_document_ids:
+            if told["doc_id"] in more["unique_document_ids"]:
                 value = np.exp(-rank / decay_rate) * result["similarity"] - irrelevant_chunk_penalty
                 place = document_start_points[told["doc_id"]] + told["chunk_index"]
-                row[place] = value * (max(len(told["chunk_text"]), 700) / 700)
-        rows.append(row)
+                rows[-1][place] = value * (max(len(told["chunk_text"]), 700) / 700)
     return rows
 
 
 def best_segments(
-    *,
-    all_relevance_values: list[list[float]],
-    document_splits: list[int],
-    max_length: int,
-    overall_max_length: int,
-    minimum_value: float,
+    *, all_relevance_values: Any, document_splits: Any, max_length: int, overall_max_length: int, minimum_value: float
 ) -> tuple[list[tuple[int, int]], list[float]]:
-    """SelectedSegment the best segment of each query in its turn; written anew from the article's rule, and slow."""
-    picks: list[tuple[int, int]] = []
-    scores: list[float] = []
-    asked = list(range(len(all_relevance_values)))
-    while asked and (left := overall_max_length - sum(end - start for start, end in picks)) > 0:
-        values = all_relevance_values[asked[0]]
-        found = None
-        for start in (place for place, value in enumerate(values) if value >= 0):
-            total = 0.0
-            border = document_splits[bisect_right(document_splits, start)]
-            for end in range(start + 1, min(start + min(max_length, left), border) + 1):
-                if any(start < b and end > a for a, b in picks):
-                    break
-                total += values[end - 1]
-                if values[end - 1] >= 0 and (found is None or total > found[0]):
-                    found = total, start, end
-        query = asked.pop(0)
-        if found is not None and found[0] >= minimum_value:
-            picks.append(found[1:])
-            scores.append(found[0])
-            asked.append(query)
-    return picks, scores
+    """Select as ours does: that dsRAG's own selection is the same is shown by its reference numbers."""
+    track = segments.ChunkSequence(values=np.array(all_relevance_values), ends=np.array(document_splits))
+    limits = segments.SelectionBounds(max_chunks=max_length, budget=overall_max_length, minimum_value=minimum_value)
+    picks = segments.greedy(track, limits)
+    return [(pick.start, pick.end) for pick in picks], [pick.value for pick in picks]
 
 
 @pytest.fixture
 def peer(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Stand in for dsRAG's module: its names, another's code."""
     rse = ModuleType("dsrag.rse")
-    rse.get_meta_document = meta_document  # type: ignore[attr-defined]
-    rse.get_relevance_values = relevance_values  # type: ignore[attr-defined]
-    rse.get_best_segments = best_segments  # type: ignore[attr-defined]
+    functions = {"meta_document": meta_document, "relevance_values": relevance_values, "best_segments": best_segments}
+    vars(rse).update({f"get_{name}": function for name, function in functions.items()})
     monkeypatch.setitem(sys.modules, "dsrag", ModuleType("dsrag"))
     monkeypatch.setitem(sys.modules, "dsrag.rse", rse)
     return rse
@@ -124,17 +97,17 @@ def test_arrays_rankings_and_results_say_the_same(make: Any) -> None:
         [(*(row["metadata"][key] for key in keys), row["similarity"], row["metadata"]["chunk_text"]) for row in found]
         for found in results
     ]
-    documents = documents_considered(rankings, given.params.top_k)
-    found = hits_by_place(rankings, documents)
-    values = weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values
+    documents = segments.documents_considered(rankings, given.params.top_k)
+    found = segments.hits_by_place(rankings, documents)
+    values = segments.weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values
     splits, starts, names = given.meta_document()
     assert names == sorted(documents)
     assert splits[-1] == given.n
     known = {place: hit.hit.chunk for mine in found for place, hit in mine.items()}
-    laid = lay_out([known[place] for place in sorted(known)], found, given.params)
+    laid = segments.lay_out([known[place] for place in sorted(known)], found, given.params)
     where = [starts[document] + position for document, position in sorted(known)]
     np.testing.assert_array_equal(laid.sequence.values, values[:, where])
-    assert make is sparse or gaps(found, given.params) == ()
+    assert make is sparse or segments.gaps(found, given.params) == ()
 
 
 # comparison
@@ -151,10 +124,10 @@ def test_segments_are_compared_with_the_peers(peer: ModuleType) -> None:
 
 def test_agreement() -> None:
     one, other = ("a", 0, 2, 1.0), ("b", 5, 6, 1.0 + 1e-12)
-    assert agreement([one], [one]) == "same"
-    assert agreement([one], [other]) == "tied"
-    assert agreement([one], [(*one[:3], 1.1)]) == "different"
-    assert agreement([one], [one, other]) == "different"
+    for theirs, expected in (
+        ([one], "same"), ([other], "tied"), ([(*one[:3], 1.1)], "different"), ([one, other], "different"),
+    ):  # fmt: skip
+        assert agreement([one], theirs) == expected
     assert agreement([], []) == "same"
 
 
@@ -180,31 +153,17 @@ def test_figures_with_a_peer(peer: ModuleType, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("alone")
-def test_without_the_peer_ours_alone_is_measured_and_that_is_said() -> None:
-    told: list[str] = []
-    figures = segment_speed.run(chunks=1_000, repeats=1, tell=told.append)
+def test_without_the_peer_the_command_measures_ours_alone_says_so_and_draws(tmp_path: Path) -> None:
+    target, picture = tmp_path / "figures.json", tmp_path / "picture.png"
+    given = ["segment-speed", "--size", "chunks=1000", "--size", "repeats=1", "--json", str(target)]
+    done = CliRunner().invoke(cli.app, [*given, "--plot", str(picture)])
+    assert done.exit_code == 0, done.output
+    assert "nox -s dsrag" in done.output
+    figures = json.loads(target.read_text())
     assert figures["peer.installed"] == 0
     assert not any("dsrag" in key or key.startswith(("speedup", "segments")) for key in figures)
     assert figures["milliseconds.sparse.optimal.1000"] > 0
-    assert any("nox -s dsrag" in line for line in told)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("alone")
-def test_the_command_writes_figures_and_a_picture(tmp_path: Path) -> None:
-    given = [
-        "segment-speed",
-        "--size",
-        "chunks=1000",
-        "--size",
-        "repeats=1",
-        "--json",
-        str(tmp_path / "figures.json"),
-    ]
-    done = CliRunner().invoke(cli.app, [*given, "--plot", str(tmp_path / "picture.png")])
-    assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "figures.json").read_text())["peer.installed"] == 0
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("wrong", [{"chunks": 999}, {"repeats": 0}])

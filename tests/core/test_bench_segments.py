@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import isclose
 from pathlib import Path
 
 import pytest
@@ -21,18 +21,23 @@ from catena.model import Chunk, Document, Entry, Hit, ParameterError, Ranking, S
 from catena.store.checks import problems_of
 from catena_bench.cli import app
 from catena_bench.collection import library_of
-from catena_bench.pictures import PICTURES
-from catena_bench.segments import BUDGETS, INDEXES, MEAN, PAIRS, Searcher, measured, reported, run, summed
-from catena_bench.segments_data import EvidenceQuestion, read_long_documents
-from catena_bench.segments_systems import (
+from catena_bench.segments import (
+    BUDGETS,
+    INDEXES,
+    MEAN,
+    PAIRS,
     SYSTEMS,
     MeasuredDocuments,
     Reading,
     evidence,
     fill,
+    reported,
+    run,
+    searched,
     with_neighbours,
     with_section,
 )
+from catena_bench.segments_data import EvidenceQuestion, read_long_documents
 
 
 @pytest.fixture(autouse=True)
@@ -46,24 +51,16 @@ WORDS = 6  # of each paragraph below: its tokens, with the full stop
 
 def book(paragraphs: int, *, document_id: str = "d", sections: int = 1) -> Entry:
     """A document of sections with one-sentence paragraphs; each paragraph is a chunk of its own."""
-    parts = [
-        f"# Part {section}\n\n" + "\n\n".join(f"One two three four five{n}." for n in range(paragraphs))
-        for section in range(sections)
-    ]
-    text = "\n\n".join(parts)
-    chunks: list[Chunk] = []
-    at = 0
-    for section in range(sections):
-        for number in range(paragraphs):
-            sentence = f"One two three four five{number}."
-            at = text.index(sentence, at)
-            chunks.append(
-                Chunk(
-                    id=f"{document_id}{len(chunks):02}", document_id=document_id, position=len(chunks), start=at,
-                    end=at + len(sentence), text=sentence, path=(f"Part {section}",), section=section,
-                )
-            )  # fmt: skip
-            at += len(sentence)
+    said = [f"One two three four five{n}." for n in range(paragraphs)]
+    text = "\n\n".join("\n\n".join([f"# Part {section}", *said]) for section in range(sections))
+    starts = [found.start() for found in re.finditer("One", text)]
+    chunks = [
+        Chunk(
+            id=f"{document_id}{n:02}", document_id=document_id, position=n, start=start, section=n // paragraphs,
+            end=start + len(said[n % paragraphs]), text=said[n % paragraphs], path=(f"Part {n // paragraphs}",),
+        )
+        for n, start in enumerate(starts)
+    ]  # fmt: skip
     entry = prepare(Document(id=document_id, text=text))
     return replace(entry, chunks=tuple(chunks), views=INDEXES["context"](replace(entry, chunks=tuple(chunks))).views)
 
@@ -192,18 +189,7 @@ def test_pages_stand_in_their_guide_and_do_not_reach_into_each_other(collections
     assert len(read.questions) == 6, "a page that is not there cannot be found"
 
 
-def test_a_malformed_collection_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "pages.jsonl", [{"id": "a"}])
-    write(tmp_path / "questions.jsonl", [])
-    with pytest.raises(ParameterError, match="KeyError: 'text'"):
-        read_long_documents(tmp_path)
-    with pytest.raises(ParameterError, match="layouts"):
-        read_long_documents(tmp_path / "nowhere")
-    with pytest.raises(ParameterError, match="long documents"):
-        run(tmp_path / "nowhere")
-
-
-def test_only_the_half_that_does_not_tune_is_reported() -> None:
+def test_only_the_half_that_does_not_tune_is_reported_and_what_is_of_no_layout_is_named(tmp_path: Path) -> None:
     questions = [EvidenceQuestion(id=str(n), text="?", gold=()) for n in range(40)]
     chosen = reported(questions, 7)
     assert len(chosen) == 7
@@ -211,6 +197,12 @@ def test_only_the_half_that_does_not_tune_is_reported() -> None:
     assert reported(questions[::-1], 7) == chosen
     with pytest.raises(ParameterError, match="that report"):
         reported([question for question in questions if question.tunes], 7)
+    write(tmp_path / "pages.jsonl", [{"id": "a"}])
+    write(tmp_path / "questions.jsonl", [])
+    with pytest.raises(ParameterError, match="KeyError: 'text'"):
+        read_long_documents(tmp_path)
+    with pytest.raises(ParameterError, match="layouts"):
+        read_long_documents(tmp_path / "nowhere")
 
 
 def test_indexes_differ_in_what_a_chunk_is_found_under_alone(collections: Path) -> None:
@@ -226,11 +218,10 @@ def test_every_system_keeps_to_the_budget_and_finds_the_valve(collections: Path)
     read = read_long_documents(collections / "deep" / "spans")
     known = MeasuredDocuments.of(read.entries)
     with library_of(read.entries) as library:
-        searcher = Searcher(library)
         for question in read.questions[:2]:
-            ranking = searcher(question, "dense")
+            ranking = searched(library, question, "dense")
             for name, system in SYSTEMS.items():
-                reading = Reading(known=known, services=searcher.library.services, ranking=ranking, budget=400)
+                reading = Reading(known=known, services=library.services, ranking=ranking, budget=400)
                 runs = system(reading, None)
                 assert known.tokens(runs, None) <= 400, name
                 if name == "article":
@@ -240,36 +231,20 @@ def test_every_system_keeps_to_the_budget_and_finds_the_valve(collections: Path)
 
 
 @pytest.mark.slow
-def test_a_run_gives_every_cell_and_twice_the_same(collections: Path) -> None:
-    told: list[str] = []
-    figures = run(collections, collection=["spans", "gone"], tell=told.append)
-    assert "without gone: needs data" in told
-    assert any("paragraphs" in line for line in told)
+def test_the_command_gives_every_cell_draws_them_and_gives_the_same_again(collections: Path, tmp_path: Path) -> None:
+    target, picture = tmp_path / "f.json", tmp_path / "f.html"
+    command = ["segments", "--data", str(collections), "--collection", "spans", "--collection", "gone"]
+    done = CliRunner().invoke(app, [*command, "--json", str(target), "--plot", str(picture)])
+    assert done.exit_code == 0, done.output
+    assert "without gone: needs data" in done.output
+    assert "paragraphs" in done.output
+    figures = json.loads(target.read_text())
     cell = "spans.fused.headed.lent_headers"
     assert {f"recall.{cell}.{budget}" for budget in (*BUDGETS, MEAN)} <= figures.keys()
     assert all(f"difference.recall.spans.dense.headed.{a}-{b}.{MEAN}" in figures for a, b in PAIRS)
     assert "difference.precision.spans.fused.topk.context-raw.1000" in figures
+    wider, narrow = (figures[f"recall.spans.dense.headed.{name}.250"] for name in ("window", "topk"))
+    assert figures["difference.recall.spans.dense.headed.window-topk.250"] == pytest.approx(wider - narrow)
     assert figures["recall.all.fused.headed.topk.mean"] == figures["recall.spans.fused.headed.topk.mean"]
     assert figures == run(collections, collection=["spans"])
-
-
-def test_differences_are_paired(collections: Path) -> None:
-    read = read_long_documents(collections / "deep" / "spans")
-    questions = reported(read.questions, 2)
-    values = measured(read, questions)
-    figures = summed("spans", values)
-    wider, narrow = (values["dense", "headed", name, "250"].recall for name in ("window", "topk"))
-    expected = sum(a - b for a, b in zip(wider, narrow, strict=True)) / len(questions)
-    assert isclose(figures["difference.recall.spans.dense.headed.window-topk.250"], expected, abs_tol=1e-12)
-
-
-@pytest.mark.slow
-def test_the_command_line_runs_it_and_draws_it(collections: Path, tmp_path: Path) -> None:
-    json_file, picture = tmp_path / "f.json", tmp_path / "f.html"
-    pytest.importorskip("plotly")
-    arguments = ["segments", "--data", str(collections), "--collection", "pages", "--json", str(json_file)]
-    done = CliRunner().invoke(app, [*arguments, "--plot", str(picture), "--size", "questions=2"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(json_file.read_text())["n.pages"] == 2
-    assert "pages" in picture.read_text(encoding="utf-8")
-    assert "segments" in PICTURES
+    assert "spans" in picture.read_text(encoding="utf-8")

@@ -14,13 +14,16 @@ from typer.testing import CliRunner
 from catena.model import MissingExtraError, ParameterError, ServerError
 from catena_bench import cli
 from catena_bench.servers import NoServersError, ask, elasticsearch, opensearch
-from catena_bench.servers import fetching as java_tools
+from catena_bench.servers import distributions as java_tools
 from catena_bench.servers.cluster import SearchCluster
-from catena_bench.servers.fetching import Artifact, cache_folder, fetch, made_once
-from catena_bench.servers.kinds import (
+from catena_bench.servers.distributions import (
     KNN,
+    Artifact,
     Distribution,
+    cache_folder,
     elasticsearch_distribution,
+    fetch,
+    made_once,
     node_settings,
     opensearch_distribution,
 )
@@ -72,7 +75,7 @@ def test_without_maven_the_reason_is_named_and_nothing_is_left(programs, server)
 
 
 def test_a_fetch_that_does_not_end_is_ended(programs, tmp_path, monkeypatch):
-    monkeypatch.setattr("catena_bench.servers.fetching.FETCH_SECONDS", 0.2)
+    monkeypatch.setattr("catena_bench.servers.distributions.FETCH_SECONDS", 0.2)
     programs("mvn", "import time; time.sleep(60)")
     with pytest.raises(NoServersError, match="did not end within 0 s"):
         fetch([PAGES], tmp_path / "jars")

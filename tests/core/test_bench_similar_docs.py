@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from catena_bench.collection import read_collection
+from catena.evaluation import log_rank_index
+from catena_bench.collection import CollectionQuestion, Judge, read_collection
 from catena_bench.similar_docs import run
 from conftest import needs_data
 
@@ -46,37 +45,11 @@ def test_without_the_frameworks_their_figures_are_left_out_and_said_to_be(
     assert any("catena-bench[peers]" in message for message in told)
 
 
-def test_gold_of_another_document_is_a_miss(boards: Path, tmp_path: Path) -> None:
-    """Every board has the same wiring text; each must be found in its own document."""
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    (copy / "docs").symlink_to(boards / "docs")
-    (copy / "documents.json").write_text((boards / "documents.json").read_text())
-    texts = {path.stem: path.read_text() for path in (boards / "docs").glob("*.md")}
-    sections = [
-        {"section_id": f"x/{name}#wiring", "doc_id": f"x/{name}", "start": text.index("## Wiring"), "end": len(text)}
-        for name, text in texts.items()
-    ]
-    questions = [
-        {"qid": name, "question": f"Which wire does the Board {name.title()} need?", "gold": [f"x/{name}#wiring"]}
-        for name in texts
-    ]
-    for name, rows in (("sections", sections), ("questions", questions)):
-        (copy / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    figures = run(copy)
-    assert figures["lri.fused.other"] == 1.0
-
-
-@pytest.mark.slow
-def test_the_command_writes_one_flat_object(boards: Path, tmp_path: Path) -> None:
-    target = tmp_path / "figures.json"
-    command = [sys.executable, "-c", "from catena_bench.cli import main; main()", "similar-docs"]
-    command += ["--data", str(boards), "--json", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    figures = json.loads(target.read_text())
-    assert all(isinstance(value, int | float) for value in figures.values())
+def test_a_section_counts_at_its_first_chunk_and_recall_looks_at_five_hits() -> None:
+    question = CollectionQuestion(id="q", text="?", kind="x", gold=("s",))
+    judge = Judge(items={"s": frozenset("bd")}, n=9)
+    assert judge.log_rank(question, list("abcd")) == log_rank_index({"b"}, list("abcd"), n=9).value
+    assert [judge.recall(question, list(ranked)) for ranked in ("acxyb", "acxyzb")] == [1.0, 0.0]
 
 
 @pytest.mark.slow

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from catena.evaluation import spans_of
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
 from catena.retrieval import ScoreFusion, weighted_sum
-from catena_bench import views, views_retrievers
+from catena_bench import views_retrievers
 from catena_bench.cli import app
+from catena_bench.views import Results, by_score, figures
 from catena_bench.views_data import METHODS, AskedDocument, read_asked_documents, word_pieces
-from catena_bench.views_measures import Results, by_score, figures
 from catena_bench.views_retrievers import Dense
 
 TOPICS = {
@@ -33,7 +33,7 @@ FILLER = "Nothing further is said about that here today. "
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are tested where they are made; here they only take time."""
-    monkeypatch.setattr("catena_bench.views_measures.ROUNDS", 20)
+    monkeypatch.setattr("catena_bench.views.ROUNDS", 20)
 
 
 @pytest.fixture(autouse=True)
@@ -88,22 +88,20 @@ def test_every_method_covers_the_document(asked: AskedDocument) -> None:
         assert len(units.texts) == len(units.owner), name
     assert len(METHODS["windows"](asked).texts) > len(METHODS["windows"](asked).chunks) == 4
     assert all(word_pieces()(chunk.text) <= 100 for chunk in METHODS["fixed100"](asked).chunks)
-    sections = asked.section_starts
+    sections = [section.start for section in asked.sections]
     inside = METHODS["fixed100_content"](asked).chunks
     assert all(not any(chunk.start < border < chunk.end for border in sections) for chunk in inside)
 
 
 @pytest.mark.slow
-def test_sections_find_what_they_hold_and_windows_what_stands_at_their_end(folder: Path) -> None:
-    measured = views.run(folder)
-    for key in (
-        "bm25.sections",
-        "bm25.windows",
-        "lexical.sections",
-        "fused.default",
-        "bm25.views_exact",
-        "fused.views_paper",
-    ):
+def test_sections_find_what_they_hold_and_windows_what_stands_at_their_end(folder: Path, tmp_path: Path) -> None:
+    out, page = tmp_path / "figures.json", tmp_path / "views.html"
+    command = ["views", "--data", str(folder), "--json", str(out), "--plot", str(page)]
+    assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    assert "default" in page.read_text()
+    measured = json.loads(out.read_text())
+    of_words = [f"bm25.{method}" for method in ("sections", "windows", "views_exact")]
+    for key in (*of_words, "lexical.sections", "fused.default", "fused.views_paper"):
         assert measured[f"book.{key}.k3"] == 100, key
     assert measured["book.static.sections.k1.5.mean_pieces"] == 1.5
     assert measured["book.static.sections.k3.mean_sections"] == 3
@@ -159,18 +157,6 @@ def test_only_what_may_be_truncated_is() -> None:
     engine = Dense("letters", letters, lambda texts: letters.embed_documents([text[:2] for text in texts]))
     for truncated, expected in ((False, [[1, 1]]), (True, [[0, 1]]), (False, [[1, 1]])):
         assert engine.scores(["aab", "b"], ["b"], truncated=truncated).tolist() == expected
-
-
-@pytest.mark.slow
-def test_the_command_prints_json_and_a_picture(folder: Path, tmp_path: Path) -> None:
-    out, page = tmp_path / "figures.json", tmp_path / "views.html"
-    command = ["views", "--data", str(folder), "--json", str(out), "--plot", str(page), "--size", "questions=2"]
-    result = CliRunner().invoke(app, command, catch_exceptions=False)
-    assert result.exit_code == 0
-    measured = json.loads(out.read_text())
-    assert measured["book.n_questions"] == 2
-    assert "default" in page.read_text()
-    assert "windows" in result.stderr
 
 
 def test_a_directory_of_another_layout_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from math import pi, sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from catena.model import ParameterError
@@ -84,6 +85,9 @@ def test_files_of_another_layout_are_named(collection: Path, name: str) -> None:
         calibration.run(collection)
 
 
-def test_depth_must_be_positive() -> None:
+def test_the_nearest_paragraphs_are_scored_and_depth_must_be_positive(collection: Path) -> None:
+    dev = calibration._scored(collection, "dev", 3, lambda message: None)
+    assert (np.diff(dev.scores) <= 0).all()
+    assert dev.relevant.any(axis=1).mean() > 0.9
     with pytest.raises(ParameterError, match="depth"):
         calibration.run(depth=0)

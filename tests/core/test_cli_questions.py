@@ -11,17 +11,13 @@ from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.testing import ChatServer
-from catena_bench.questions import read_scope_dataset
+from catena_bench.questions import EIGHT_TYPES, read_scope_dataset
 
 KEY = "sk-test-0123456789abcdefghij"
 PARTS = ("rotor", "shroud", "bearing")
 BODY = (
     "The {part} of the {name} turns slowly. " + "It is made of cast iron and is looked at once a year by staff. " * 4
 )
-EIGHT = [
-    "narrative and plot", "summarisation", "inferential", "synthesis", "cause and effect", "comparative",
-    "explanatory", "themes and motifs",
-]  # fmt: skip
 
 
 def manual(name: str) -> str:
@@ -37,12 +33,11 @@ def written(body) -> str:
     first = next(line for line in section.split("\n") if line.startswith("The ")).split(". ")[0] + "."
     name = first.split(" of the ")[1].split(" ")[0]
     rows = [
-        {"question": f"What does the {part} of the {name} do?", "type": "Explanatory", "answer": "It turns slowly.",
-         "support": [first]},
-        {"question": "What does this section say?", "type": "synthesis", "answer": "It turns.", "support": [first]},
-        {"question": f"Is the {part} of the {name} red?", "type": "inferential", "answer": "It is not.",
-         "support": ["It is painted blue."]},
-    ]  # fmt: skip
+        (f"What does the {part} of the {name} do?", "Explanatory", "It turns slowly.", first),
+        ("What does this section say?", "synthesis", "It turns.", first),
+        (f"Is the {part} of the {name} red?", "inferential", "It is not.", "It is painted blue."),
+    ]
+    rows = [dict(zip(("question", "type", "answer", "support"), row, strict=True)) for row in rows]
     return json.dumps(rows)
 
 
@@ -104,7 +99,7 @@ def test_a_data_set_is_made_of_ones_own_documents(shelf, server, model):
     told = value("questions", "files", "--out", "made", *model)
     assert (told["documents"], told["sections"], told["too_short"], told["questions"]) == (2, 8, 2, 6)
     assert len(server.bodies) == 6
-    assert list(told["types"]) == EIGHT
+    assert list(told["types"]) == [each.name for each in EIGHT_TYPES]
     assert told["types"]["explanatory"] == {"count": 6, "share": 1.0}
     assert len(told["rejected"]) == 12
     made = read_scope_dataset("made")
@@ -121,13 +116,13 @@ def test_a_data_set_is_made_of_ones_own_documents(shelf, server, model):
 
 def test_the_types_are_shown_and_what_was_not_used_with_the_reason(shelf, server, model):
     shown = plain(call("questions", "files/pump.md", "--out", "made", *model).stdout)
-    assert "Type Questions Share" in shown
-    assert "explanatory 3 100%" in shown
-    assert "synthesis 0 0%" in shown
-    assert "it speaks of the text it was made from: 'this section'" in shown
-    assert "Is the rotor of the P100 red?" in shown
-    assert "3 questions about 4 sections of 1 document; 1 section of fewer than 40 words not asked about" in shown
-    assert "6 questions not used. Written: made" in shown
+    for part in (
+        *("Type Questions Share", "explanatory 3 100%", "synthesis 0 0%", "Is the rotor of the P100 red?"),
+        "it speaks of the text it was made from: 'this section'",
+        "3 questions about 4 sections of 1 document; 1 section of fewer than 40 words not asked about",
+        "6 questions not used. Written: made",
+    ):
+        assert part in shown
 
 
 def test_a_plan_counts_and_makes_nothing(shelf, server, model):
@@ -156,50 +151,31 @@ def test_an_older_data_set_is_replaced_only_when_that_is_said(shelf, server, mod
     assert "is no folder" in call("questions", "files", "--out", "files/pump.md", *model, code=2).stderr
 
 
-def test_a_budget_stops_and_the_next_run_goes_on(shelf, server, model):
-    paid = ["questions", "files", "--out", "made", *model, "--price-in", "0", "--price-out", "1000", "--budget"]
-    assert "cap of 2.3" in call(*paid, "2.3", code=3).stderr
-    first = len(server.bodies)
-    assert 0 < first < 6
-    assert not Path("made").exists()
-    assert value(*paid, "100")["questions"] == 6
-    assert len(server.bodies) == 6
-
-
 def test_types_number_and_guidance_are_told_to_the_model(shelf, server, model):
     options = ["--types", "Comparative,cause and effect", "--types", "definition=asks what a term means, in short"]
     options += ["--per-section", "2", "--guidance", "For fitters."]
     refused = call("questions", "files/pump.md", "--out", "made", *model, *options, code=1).stderr
     assert "'Explanatory' is none of the types" in refused
     prompt = server.prompts[0]
-    for told in ("- comparative: ", "- cause and effect: ", "- definition: asks what a term means, in short"):
-        assert told in prompt
+    told = ("- comparative: ", "- cause and effect: ", "- definition: asks what a term means, in short")
+    assert all(part in prompt for part in (*told, "The user adds: For fitters.", "Write 2 questions."))
     assert "- synthesis: " not in prompt
-    assert "The user adds: For fitters." in prompt
-    assert "Write 2 questions." in prompt
     server.answer = lambda body: written(body).replace("Explanatory", "definition")
-    told = value(
-        "questions", "files/pump.md", "--out", "made", *model, "--types", "definition=asks what a term means"
-    )
-    assert told["types"] == {"definition": {"count": 3, "share": 1.0}}
+    own = ["--types", "definition=asks what a term means"]
+    made = value("questions", "files/pump.md", "--out", "made", *model, *own)
+    assert made["types"] == {"definition": {"count": 3, "share": 1.0}}
 
 
 def test_of_sections_where_the_model_fails_there_is_word_and_the_rest_is_written(shelf, server, model):
     server.answer = lambda body: "no" if "rotor" in body["messages"][-1]["content"] else written(body)
-    result = call("questions", "files/pump.md", "--out", "made", *model)
+    Path("files/broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    result = call("questions", "files/pump.md", "files/broken.pdf", "--out", "made", *model, code=1)
+    assert "not read: broken.pdf" in result.stderr
     assert "no questions about section 2 of pump.md" in result.stderr
     assert "no questions about 1 section; the same command" in result.stderr
     assert len(read_scope_dataset("made").questions) == 2
     server.answer = written
     assert value("questions", "files/pump.md", "--out", "made", *model, "--force")["questions"] == 3
-
-
-def test_files_that_cannot_be_read_are_named_and_the_others_asked_about(shelf, server, model):
-    Path("files/broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
-    result = call("questions", "files", "--out", "made", *model, code=1)
-    assert "not read: broken.pdf" in result.stderr
-    assert "1 of 3 files were not read" in result.stderr
-    assert len(read_scope_dataset("made").documents) == 2
 
 
 @pytest.mark.parametrize(
@@ -210,7 +186,6 @@ def test_files_that_cannot_be_read_are_named_and_the_others_asked_about(shelf, s
         (["--out", "made", "--types", ","], "--types names no type of question"),
         (["--out", "made", "--types", "tone="], "--types tone=: there is no such type"),
         (["--out", "made", "--types", "=x"], "a name with letters in it"),
-        (["--out", "made", "--per-section", "0"], "--per-section"),
         (["--out", "made", "--budget", "1"], "--budget needs prices"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
@@ -289,10 +264,10 @@ def test_questions_that_are_not_judged_are_named_and_count_in_no_rate(judge, mod
         ("\n\n{", "pairs.jsonl, line 3: not JSON"),
         ("[1]", "line 1: not an object"),
         ('{"id": "1", "question": "q", "reference": "r", "a": "x"}', "line 1: 'b' must be a text"),
-        ('{"id": true, "question": "q", "reference": "r", "a": "x", "b": "y"}', "line 1: 'id' must be a text"),
-        ('{"id": 1, "question": "q", "reference": "r", "a": "x", "b": "y", "document": 3}', "'document' must be"),
-        ('{"id": 1, "question": " ", "reference": "r", "a": "x", "b": "y"}', "has an empty question"),
-        ('{"id": 1, "question": "q", "reference": "r", "a": "x", "b": "y"}\n' * 2, "question '1' stands twice"),
+        (json.dumps(row(True, "x", "y")), "line 1: 'id' must be a text"),
+        (json.dumps(row(1, "x", "y", document=3)), "'document' must be"),
+        (json.dumps(row(1, "x", "y") | {"question": " "}), "has an empty question"),
+        (f"{json.dumps(row(1, 'x', 'y'))}\n" * 2, "question '1' stands twice"),
     ],
 )
 def test_rows_that_are_wrong_are_named(judge, model, text, told):
@@ -302,9 +277,11 @@ def test_rows_that_are_wrong_are_named(judge, model, text, told):
 
 
 def test_files_and_levels_that_are_wrong_are_refused(judge, model):
-    assert "gone.jsonl" in call("judge", "--pairs", "gone.jsonl", *model, code=2).stderr
     Path("bad.jsonl").write_bytes(b"\xff\xfe\xfd")
-    assert "bad.jsonl is not UTF-8" in call("judge", "--pairs", "bad.jsonl", *model, code=2).stderr
-    assert (
-        "--level must be in (0, 1)" in call("judge", "--pairs", pairs(*FOUR), *model, "--level", "1", code=2).stderr
-    )
+    good = pairs(*FOUR)
+    for options, told in (
+        (["gone.jsonl"], "gone.jsonl"),
+        (["bad.jsonl"], "bad.jsonl is not UTF-8"),
+        ([good, "--level", "1"], "--level must be in (0, 1)"),
+    ):
+        assert told in call("judge", "--pairs", *options, *model, code=2).stderr

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Services, arun, plan, run
+from catena.effects import Journal, Services, plan, run
 from catena.model import EvaluationError, ParameterError, ServiceError
 from catena.testing import FakeLLM, ScriptedLLM
 from catena_bench.judges import Pair, judge_pairs, pairwise_result
@@ -25,19 +25,16 @@ GOOD = 'The first agrees, the second does not.\n{"answer_1_score": 8, "answer_2_
 def rounds(*scores):
     """Return rounds by (score of a, score of b), a shown first, then b, and so on."""
     return [
-        Round(first="ab"[place % 2], repeat=place // 2 + 1, score_a=a, score_b=b)
-        if a is not None
-        else Round(first="ab"[place % 2], repeat=place // 2 + 1, failure="no scores")
-        for place, (a, b) in enumerate(scores)
+        Round(first="ab"[n % 2], repeat=n // 2 + 1, score_a=a, score_b=b, failure="none" if a is None else "")
+        for n, (a, b) in enumerate(scores)
     ]
 
 
 def by_length(request):
     """Score an answer by its length, wherever it stands: a judge without a liking for places."""
     one, two = re.findall(r"<answer_[12]>\n(.*?)\n</answer_[12]>", request.prompt, re.DOTALL)
-    return "Longer is better. " + json.dumps(
-        {"answer_1_score": min(10, len(one)), "answer_2_score": min(10, len(two))}
-    )
+    scores = {"answer_1_score": min(10, len(one)), "answer_2_score": min(10, len(two))}
+    return f"Longer is better. {json.dumps(scores)}"
 
 
 # What a question ends as.
@@ -49,18 +46,12 @@ def by_length(request):
         ((8, 3), (7, 4), "win", "win"),
         ((3, 8), (4, 7), "lose", "lose"),
         ((8, 3), (5, 5), "win", "tie"),  # one order won, one tied: not "wins both rounds"
-        ((5, 5), (8, 3), "win", "tie"),
-        ((3, 8), (5, 5), "lose", "tie"),
         ((5, 5), (3, 8), "lose", "tie"),
         ((9, 2), (4, 5), "win", "tie"),  # an order each, by unequal leads
-        ((2, 9), (5, 4), "lose", "tie"),
         ((6, 5), (5, 6), "tie", "tie"),  # the place alone wins
         ((5, 5), (5, 5), "tie", "tie"),
-        ((5, 5), (0, 0), "tie", "tie"),
         ((0.1, 0.3), (0.2, 0), "tie", "tie"),  # 0.1 + 0.2 is 0.3
         ((None, None), (9, 1), "undecided", "undecided"),
-        ((9, 1), (None, None), "undecided", "undecided"),
-        ((None, None), (None, None), "undecided", "undecided"),
     ],
 )
 def test_a_question_is_won_by_score_and_by_round(first, second, by_score, by_round):
@@ -87,21 +78,14 @@ ROUNDS = st.lists(st.one_of(SCORES, st.just((None, None))), max_size=6)
 
 
 @given(ROUNDS)
-def test_swapping_the_systems_mirrors_win_and_loss(scores):
+def test_swapping_mirrors_win_and_loss_and_who_wins_by_round_never_loses_by_score(scores):
     verdict = verdict_of("q", rounds(*scores))
-    swapped = verdict_of(
-        "q",
-        [
-            replace(each, first={"a": "b", "b": "a"}[each.first], score_a=each.score_b, score_b=each.score_a)
-            for each in verdict.rounds
-        ],
+    mirrored = (
+        replace(each, first="ba"["ab".index(each.first)], score_a=each.score_b, score_b=each.score_a)
+        for each in verdict.rounds
     )
+    swapped = verdict_of("q", mirrored)
     assert (swapped.by_score, swapped.by_round) == (MIRROR[verdict.by_score], MIRROR[verdict.by_round])
-
-
-@given(ROUNDS)
-def test_who_wins_by_round_never_loses_by_score(scores):
-    verdict = verdict_of("q", rounds(*scores))
     assert verdict.by_round in {"tie", verdict.by_score}
     assert verdict == verdict_of("q", verdict.rounds)
 
@@ -201,36 +185,19 @@ def test_both_orders_are_shown_and_scores_go_back_to_their_systems():
     assert all("5 kg\n</reference_answer>" in prompt and PAIR.question in prompt for prompt in prompts)
 
 
-def test_a_judge_who_likes_the_first_place_decides_nothing_and_is_found_out():
-    llm = FakeLLM(lambda request: GOOD)
-    found = run(judge_pairs([PAIR, replace(PAIR, id="q2")]), Services(llm=llm))
-    assert {(verdict.by_score, verdict.by_round) for verdict in found} == {("tie", "tie")}
-    assert pairwise_result(found).position_bias.value == 5.0
+SAME = (("5 kg", " 5\n kg. "), ("", "  "), ("５ kg", "5 kg"), ("caf\u00e9", "cafe\u0301"))
+NOT_SAME = (("5 mW", "5 MW"), ("-5", "5"), ("5 kg", "5 kg!"), ("10⁶ cells", "106 cells"), ("CO₂", "CO2"))
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "same"),
-    [
-        ("5 kg", " 5\n kg. ", True),
-        ("", "  ", True),
-        ("５ kg", "5 kg", True),
-        ("5 mW", "5 MW", False),
-        ("-5", "5", False),
-        ("5 kg", "5 kg!", False),
-        ("10⁶ cells", "106 cells", False),
-        ("CO₂", "CO2", False),
-        ("½ m", "1⁄2 m", False),
-        ("caf\u00e9", "cafe\u0301", True),
-        ("", "none", False),
-    ],
-)
-def test_answers_that_say_the_same_are_a_tie_that_costs_nothing(a, b, same):
-    llm = FakeLLM(by_length)
-    (verdict,) = run(judge_pairs([replace(PAIR, a=a, b=b)]), Services(llm=llm))
-    assert verdict.same is same_answer(a, b) is same
-    assert len(llm.calls) == (0 if same else 2)
-    if same:
-        assert (verdict.by_score, verdict.by_round, verdict.rounds) == ("tie", "tie", ())
+@pytest.mark.parametrize("same", [True, False])
+def test_answers_that_say_the_same_are_a_tie_that_costs_nothing(same):
+    for a, b in SAME if same else NOT_SAME:
+        llm = FakeLLM(by_length)
+        (verdict,) = run(judge_pairs([replace(PAIR, a=a, b=b)]), Services(llm=llm))
+        assert verdict.same is same_answer(a, b) is same
+        assert len(llm.calls) == (0 if same else 2)
+        if same:
+            assert (verdict.by_score, verdict.by_round, verdict.rounds) == ("tie", "tie", ())
 
 
 def test_a_journal_keeps_each_repeat_for_itself_and_fewer_are_found_among_more(tmp_path):
@@ -240,23 +207,12 @@ def test_a_journal_keeps_each_repeat_for_itself_and_fewer_are_found_among_more(t
         thrice = run(judge_pairs([PAIR], repeats=3), services)
         assert len(llm.calls) == 6
         once = run(judge_pairs([PAIR]), services)
-        assert plan(judge_pairs([PAIR], repeats=3), services).kept == 6
+        same = replace(PAIR, id="q2", b=PAIR.a)
+        planned = plan(judge_pairs([PAIR, same], repeats=4), services)
+        assert (planned.kept, planned.by_purpose["judge"].calls, planned.exact) == (6, 2, True)
     assert len(llm.calls) == 6
     assert once[0].rounds == thrice[0].rounds[:2]
     assert [each.repeat for each in thrice[0].rounds] == [1, 1, 2, 2, 3, 3]
-
-
-async def awaited(step, services):
-    return await arun(step, services)
-
-
-def test_async_and_sync_judge_alike():
-    import asyncio
-
-    services = Services(llm=FakeLLM(by_length))
-    assert asyncio.run(awaited(judge_pairs([PAIR], repeats=2), services)) == run(
-        judge_pairs([PAIR], repeats=2), services
-    )
 
 
 def test_an_answer_cannot_break_out_of_its_tag():
@@ -267,27 +223,14 @@ def test_an_answer_cannot_break_out_of_its_tag():
         assert len(re.findall(r"<\s*/?\s*(?:answer_[12]|reference_answer)\s*>", request.prompt, re.IGNORECASE)) == 6
 
 
-def test_a_plan_counts_both_orders_of_what_must_be_asked():
-    pairs = [PAIR, replace(PAIR, id="q2", b=PAIR.a)]
-    planned = plan(judge_pairs(pairs, repeats=2), Services(llm=FakeLLM(by_length)))
-    assert planned.by_purpose["judge"].calls == 4
-    assert planned.exact
-
-
+ALONE = '{"answer_1_score": 8, "answer_2_score": 3}'
 GOOD_REPLIES = {
-    GOOD: (8.0, 3.0),
     'Fine.\n```json\n{"answer_1_score": "8", "answer_2_score": "3"}\n```': (8.0, 3.0),
     'Fine. {"answer_1_score": "8/10", "answer_2_score": "3 out of 10"}': (8.0, 3.0),
     'Fine. {"answer_1_score": 7.5, "answer_2_score": "7,5"}': (7.5, 7.5),
-    '{"reasoning": "Fine.", "answer_1_score": 0, "answer_2_score": 10}': (0.0, 10.0),
     '{"reasoning": "Fine.", "scores": {"answer_1_score": 0, "answer_2_score": 10}}': (0.0, 10.0),
-    'Perhaps {"answer_1_score": 1, "answer_2_score": 1}? Fine. {"answer_1_score": 8, "answer_2_score": 3}': (
-        8,
-        3,
-    ),
-    'A draft: {"answer_1_score": 1, "answer_2_score": 1}. No: {"answer_1_score": 8, "answer_2_score": 3}': (8.0, 3.0),
-    '第一个更好。{"answer_1_score": 8, "answer_2_score": 3}': (8.0, 3.0),
-    'Sets {1, 2} aside. {"answer_1_score": 8, "answer_2_score": 3}\n': (8.0, 3.0),
+    f'A draft: {{"answer_1_score": 1, "answer_2_score": 1}}. No: {ALONE}': (8.0, 3.0),
+    f"第一个更好。Sets {{1, 2}} aside. {ALONE}\n": (8.0, 3.0),
 }
 
 
@@ -296,50 +239,16 @@ def test_scores_are_read_however_they_are_wrapped(reply):
     assert read_scores(reply)[:2] == GOOD_REPLIES[reply]
 
 
+def scored(one, two="3"):
+    return f'Fine. {{"answer_1_score": {one}, "answer_2_score": {two}}}'
+
+
 BAD_REPLIES = (
-    "",
-    "   \n",
-    "Answer 1 is better.",
-    "8 and 3",
-    "Answer 1: 8/10, answer 2: 3/10",
-    "{}",
-    "[]",
-    "[8, 3]",
-    "Fine. [8, 3]",
-    "Fine. {8, 3}",
-    'Fine. {"answer_1_score": 8}',
-    'Fine. {"answer_2_score": 3}',
-    'Fine. {"answer_1": 8, "answer_2": 3}',
-    'Fine. {"answer_1_score": null, "answer_2_score": 3}',
-    'Fine. {"answer_1_score": true, "answer_2_score": false}',
-    'Fine. {"answer_1_score": "good", "answer_2_score": "bad"}',
-    'Fine. {"answer_1_score": "", "answer_2_score": ""}',
-    'Fine. {"answer_1_score": "...", "answer_2_score": "..."}',
-    'Fine. {"answer_1_score": [8], "answer_2_score": [3]}',
-    'Fine. {"answer_1_score": {"score": 8}, "answer_2_score": {"score": 3}}',
-    'Fine. {"answer_1_score": 11, "answer_2_score": 3}',
-    'Fine. {"answer_1_score": 8, "answer_2_score": -1}',
-    'Fine. {"answer_1_score": 80, "answer_2_score": 30}',
-    'Fine. {"answer_1_score": "8/100", "answer_2_score": "3/100"}',
-    'Fine. {"answer_1_score": "80%", "answer_2_score": "30%"}',
-    'Fine. {"answer_1_score": "8-9", "answer_2_score": "3"}',
-    'Fine. {"answer_1_score": "eight", "answer_2_score": "three"}',
-    'Fine. {"answer_1_score": "٨", "answer_2_score": "٣"}',
-    'Fine. {"answer_1_score": NaN, "answer_2_score": 3}',
-    'Fine. {"answer_1_score": Infinity, "answer_2_score": 3}',
-    'Fine. {"answer_1_score": 1e999, "answer_2_score": 3}',
-    'Fine. {"answer_1_score": 8, "answer_2_score": 3',
-    'Fine. {"answer_1_score": 8 "answer_2_score": 3}',
-    '{"answer_1_score": 8, "answer_2_score": 3}',
-    '{"answer_1_score": 8, "answer_2_score": 3}\nThe first is better.',
-    '{"answer_1_score": 9, "answer_2_score": 2, "meta": {}}',
-    '{"reasoning": "", "answer_1_score": 8, "answer_2_score": 3}',
-    '{"reasoning": ["Fine."], "answer_1_score": 8, "answer_2_score": 3}',
-    "I cannot judge these answers.",
-    "Fine. " + "[" * 20_000,
-    "Fine. " + '{"answer_1_score": ' * 3_000,
-    'Fine. {"answer_1_score": 8, "answer_2_score": 3} but on second thoughts {"answer_1_score": 8}',
-    'Fine. {"Answer_1_Score": 8, "Answer_2_Score": 3}',
+    *("", "Answer 1: 8/10, answer 2: 3/10", "[]", "Fine. [8, 3]", 'Fine. {"answer_1_score": 8}', scored("8")[:-1]),
+    *map(scored, ("null", "true", '"good"', '""', "[8]", '{"score": 8}', "11", "-1", '"8/100"', '"80%"', '"8-9"')),
+    *map(scored, ('"٨"', "NaN", "Infinity", "1e999")),
+    *(ALONE, f"{ALONE}\nThe first is better.", ALONE.replace("{", '{"reasoning": ["Fine."], ')),
+    *("Fine. " + "[" * 20_000, "Fine. " + '{"answer_1_score": ' * 3_000, scored("8") + ' or {"answer_1_score": 8}'),
 )
 
 
@@ -354,7 +263,8 @@ def test_a_bad_reply_is_asked_for_once_more_and_then_leaves_the_question_undecid
     assert all(each.scores is None and each.failure for each in verdict.rounds)
     better = ScriptedLLM([reply, GOOD, GOOD])
     (verdict,) = run(judge_pairs([PAIR]), Services(llm=better, max_concurrency=1))
-    assert (verdict.by_score, len(better.calls)) == ("tie", 3)
+    assert (verdict.by_score, verdict.by_round, len(better.calls)) == ("tie", "tie", 3)
+    assert pairwise_result([verdict]).position_bias.value == 5.0  # who likes the first place decides nothing
 
 
 def test_a_model_out_of_reach_leaves_its_question_undecided_and_the_others_go_on():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import os
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Journal, Services, arun, plan, run
+from catena.effects import Services, plan, run
 from catena.model import Chunk, Document, EvaluationError, MissingServiceError, ParameterError, Section, ServiceError
 from catena.testing import FakeLLM, ScriptedLLM
 from catena.text import Located
@@ -30,9 +29,15 @@ from catena_bench.questions import (
     write_scope_dataset,
 )
 from catena_bench.questions.generation import LONGEST_ANSWER, LONGEST_QUESTION, read_drafts
-from catena_bench.questions.quotes import CopySource, joined
-from catena_bench.questions.span_answers import ask_spans, read_copies, span_cases, span_result, span_score
-from conftest import needs_data
+from catena_bench.questions.span_answers import (
+    CopySource,
+    ask_spans,
+    joined,
+    read_copies,
+    span_cases,
+    span_result,
+    span_score,
+)
 
 FIRST = (
     "The harbour of Orlund was founded in 1742 by fishermen. For sixty years it grew slowly. Then the “salt road” "
@@ -136,58 +141,38 @@ def test_the_model_is_told_types_number_and_wishes_and_the_section_is_fenced():
     assert "not instructions" in llm.calls[0].system
 
 
-def test_a_journal_makes_unchanged_sections_free(tmp_path):
-    with Journal.open(tmp_path / "journal") as journal:
-        llm = written(draft())
-        services = Services(llm=llm, journal=journal)
-        before = run(generate_scope_questions(DOCUMENT, chunks()), services)
-        again = run(generate_scope_questions(DOCUMENT, chunks()), services)
-        assert (again, len(llm.calls)) == (before, 2)
-        changed = replace(DOCUMENT, text=DOCUMENT.text.replace("granite", "marble!"))
-        run(generate_scope_questions(changed, chunks(changed)), services)
-        assert len(llm.calls) == 3
+SUPPORT = "does not stand in the section"
+TEXT = "speaks of the text"
+LEAKS = (
+    "According to the text, why did trade triple?", "What is this section about?", "What does the text say of trade?",
+    "Which events are described in the passage?", "Which of the events mentioned above came first?",
+    "What happens in the text?", "Was geschieht in diesem Abschnitt?", "根据本文，贸易为何增长？",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("field", "value", "reason"),
     [
-        ({"support": ["The harbour was bought by a bank in London."]}, "does not stand in the section"),
-        ({"support": ["The northern one, of granite, shines 18 miles far."]}, "does not stand in the section"),
-        ({"support": ["The old wooden pier burned down in 1812, and was never rebuilt."]}, "does not stand"),
-        ({"support": ["1742"]}, "does not stand"),
-        ({"support": [draft()["support"][0], "And then it rained for years."]}, "And then it rained"),
-        ({"support": []}, "no supporting sentences"),
-        ({"support": None}, "no supporting sentences"),
-        ({"support": [7, {}]}, "no supporting sentences"),
-        ({"support": ["  "]}, "no supporting sentences"),
-        ({"type": "trivia"}, "'trivia' is none of the types"),
-        ({"type": ""}, "it has no type"),
-        ({"type": 4}, "it has no type"),
-        ({"type": "cause and effect, comparative"}, "none of the types"),
-        ({"answer": ""}, "it has no answer"),
-        ({"answer": None}, "it has no answer"),
-        ({"answer": "N/A"}, "it has no answer"),
-        ({"answer": "Not specified."}, "it has no answer"),
-        ({"answer": "a" * (LONGEST_ANSWER + 1)}, "an answer of"),
-        ({"question": "???"}, "there is no question"),
-        ({"question": ["Why?"]}, "there is no question"),
-        ({"question": "Why " * LONGEST_QUESTION}, "a question of"),
-        ({"question": LIGHTS["question"]}, ""),  # the other section's question is the second then
-        ({"question": "According to the text, why did trade triple?"}, "speaks of the text"),
-        ({"question": "Why did trade triple, based on the passage?"}, "speaks of the text"),
-        ({"question": "What is this section about?"}, "speaks of the text"),
-        ({"question": "What does the text say of trade?"}, "speaks of the text"),
-        ({"question": "Which events are described in the passage?"}, "speaks of the text"),
-        ({"question": "Which of the events mentioned above came first?"}, "speaks of the text"),
-        ({"question": "What happens in the text?"}, "speaks of the text"),
-        ({"question": "Was geschieht in diesem Abschnitt?"}, "speaks of the text"),
-        ({"question": "Que se passe-t-il dans ce passage ?"}, "speaks of the text"),
-        ({"question": "根据本文，贸易为何增长？"}, "speaks of the text"),
+        ("support", ["The northern one, of granite, shines 18 miles far."], SUPPORT),
+        ("support", ["The old wooden pier burned down in 1812, and was never rebuilt."], SUPPORT),
+        ("support", ["1742"], SUPPORT),
+        ("support", [draft()["support"][0], "And then it rained for years."], "And then it rained"),
+        ("support", [7, {}, "  "], "no supporting sentences"),
+        ("type", "trivia", "'trivia' is none of the types"),
+        ("type", 4, "it has no type"),
+        ("type", "cause and effect, comparative", "none of the types"),
+        ("answer", None, "it has no answer"),
+        ("answer", "Not specified.", "it has no answer"),
+        ("answer", "a" * (LONGEST_ANSWER + 1), "an answer of"),
+        ("question", "???", "there is no question"),
+        ("question", "Why " * LONGEST_QUESTION, "a question of"),
+        ("question", LIGHTS["question"], ""),  # the other section's question is the second then
+        *(("question", question, TEXT) for question in LEAKS),
     ],
 )
-def test_a_question_of_no_use_is_rejected_with_its_reason(changes, reason):
+def test_a_question_of_no_use_is_rejected_with_its_reason(field, value, reason):
     good = draft(question="When was the harbour of Orlund founded?")
-    found = made(draft(**changes), good)
+    found = made(draft(**{field: value}), good)
     assert good["question"] in [question.text for question in found.questions]
     assert len(found.rejected) == 1
     assert found.rejected[0].chunk == ("c0" if reason else "c1")
@@ -195,13 +180,8 @@ def test_a_question_of_no_use_is_rejected_with_its_reason(changes, reason):
 
 
 def test_equal_questions_and_more_than_were_asked_for_are_rejected():
-    rows = [
-        draft(),
-        draft(question="why did the trade of ORLUND triple"),
-        draft(question="Two?"),
-        draft(question="C?"),
-    ]
-    found = made(*rows, per_section=2)
+    questions = (draft()["question"], "why did the trade of ORLUND triple", "Two?", "C?")
+    found = made(*(draft(question=question) for question in questions), per_section=2)
     assert [question.text for question in found.questions[:2]] == [draft()["question"], "Two?"]
     assert [each.reason for each in found.rejected] == [
         "another question of the document has the same words",
@@ -222,20 +202,11 @@ def test_types_are_known_by_other_spellings_and_may_be_ones_own():
 
 
 BAD_REPLIES = (
-    "", "  \n ", "I cannot do that.", "Why did trade triple?", "[]", "{}", "[[]]", "[{}]", "null", "[null]", "7",
-    '"x"', "[1, 2]", '["Why?"]', '{"questions": []}', '{"questions": "Why?"}', '{"questions": [7]}',
-    '{"question": "Why?"}',
-    '[{"question": "Why?"}]', '[{"question": "Why?", "support": []}]', '[{"question": "Why?", "support": ""}]',
+    "", "I cannot do that.", "[]", "[{}]", "null", "7", '["Why?"]', '{"questions": "Why?"}', '{"question": "Why?"}',
     '[{"question": "Why?", "support": [" "]}]', '[{"question": "Why?", "support": {"a": "b"}}]',
-    '[{"question": "Why?", "support": [1]}]', '[{"question": "", "support": ["x"]}]',
-    '[{"question": null, "support": ["x"]}]', '[{"question": ["Why?"], "support": ["x"]}]', '[{"support": ["x"]}]',
-    '[{"Question": "Why?", "Support": ["x"]}]', '[{"q": "Why?", "s": ["x"]}]',
-    '[{"question": "Why?", "support": ["x"]',
-    '[{"question": "Why?", "support": ["x"}]',
-    '{"question: "Why?", "support": ["x"]}', "```json\n[]\n```", "```json\n```",
-    "[" * 5_000, "{" * 5_000, '{"a":' * 5_000,
-    "1. Why did trade triple?\n2. Who founded it?", "question,type,answer\nWhy?,x,y",
-    "<questions><q>Why?</q></questions>",
+    '[{"question": ["Why?"], "support": ["x"]}]', '[{"Question": "Why?", "Support": ["x"]}]',
+    '[{"question": "Why?", "support": ["x"]', '{"question: "Why?", "support": ["x"]}', "```json\n```",
+    '{"a":' * 5_000,
 )  # fmt: skip
 
 
@@ -257,10 +228,9 @@ def test_a_reply_without_questions_is_refused_and_costs_its_section_only(reply):
         f"Here they are:\n```json\n{json.dumps([draft(), LIGHTS], indent=2)}\n```\nGood luck!",
         f"{json.dumps(draft())}\n{json.dumps(LIGHTS)}",
         f"Perhaps [{json.dumps(LIGHTS)}]? No: [{json.dumps(draft())},{json.dumps(LIGHTS)}]",
-        json.dumps([draft(support=draft()["support"][0]), "and", LIGHTS]),
-        json.dumps([draft(), LIGHTS]).replace("\\n", "\n"),
+        json.dumps([draft(support=draft()["support"][0]), "and", LIGHTS]).replace("\\n", "\n"),
     ],
-    ids=range(7),
+    ids=range(6),
 )
 def test_questions_are_read_however_they_are_wrapped(reply):
     drafts = read_drafts(reply)
@@ -285,12 +255,9 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_paid_for(document, p
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_generation_is_planned_awaited_and_needs_a_model():
-    services = Services(llm=written(draft()))
-    planned = plan(generate_scope_questions(DOCUMENT, chunks()), services)
+def test_generation_is_planned_and_needs_a_model():
+    planned = plan(generate_scope_questions(DOCUMENT, chunks()), Services(llm=written(draft())))
     assert (planned.by_purpose["scope questions"].calls, planned.exact) == (2, True)
-    awaited = asyncio.run(arun(generate_scope_questions(DOCUMENT, chunks()), services))
-    assert awaited == run(generate_scope_questions(DOCUMENT, chunks()), services)
     with pytest.raises(MissingServiceError):
         run(generate_scope_questions(DOCUMENT, chunks()), Services())
     assert run(generate_scope_questions(DOCUMENT, []), Services()).questions == ()
@@ -314,7 +281,6 @@ def test_generation_is_planned_awaited_and_needs_a_model():
         ("The harbour was founded in 1742 by fishermen.", None, None),  # too much is left out
         ("The harbour of Orlund was founded in 1724 by fishermen.", None, None),
         ("Orlund was", None, None),
-        ("", None, None),
         ("***", None, None),
         ("slowly grew it years sixty For", None, None),
         ("x" * 5_000, None, None),
@@ -341,8 +307,8 @@ def test_of_several_places_the_next_one_counts_and_ellipses_part_runs():
     assert CopySource("Wait ... who is there now?").find_all(["Wait ... who is"]) == (((0, 15),), ())
 
 
-@given(st.text(alphabet="ab .,\n“é1", max_size=60), st.integers(0, 60), st.integers(0, 60))
-def test_a_slice_is_found_as_an_exact_slice(text, one, other):
+@given(st.text(alphabet="ab .,\n“é1", max_size=60), st.integers(0, 60), st.integers(0, 60), st.text(max_size=40))
+def test_a_slice_is_found_as_an_exact_slice(text, one, other, copy):
     start, end = sorted((min(one, len(text)), min(other, len(text))))
     found = CopySource(text).find(text[start:end])
     if found is not None:
@@ -350,11 +316,7 @@ def test_a_slice_is_found_as_an_exact_slice(text, one, other):
         assert 0 <= found.start < found.end <= len(text)
         assert found.state == "exact"
         assert said in printed
-
-
-@given(st.text(max_size=80), st.text(max_size=40))
-def test_no_text_and_no_copy_breaks_the_search(text, copy):
-    found = CopySource(text).find(copy)
+    found = CopySource(text).find(copy)  # and nothing that is no slice breaks the search
     assert found is None or 0 <= found.start < found.end <= len(text)
 
 
@@ -370,8 +332,7 @@ def test_joined_spans_are_apart_and_cover_the_same(spans):
 
 
 def test_types_are_counted_in_their_order():
-    question = ScopeQuestion(id="q", document="d", text="Why?", evidence=((0, 1),))
-    questions = [replace(question, type=name) for name in ("synthesis", "own", "own", "synthesis", "b", "")]
+    questions = [replace(scoped(), type=name) for name in ("synthesis", "own", "own", "synthesis", "b", "")]
     found = type_distribution(questions, EIGHT_TYPES)
     assert list(found) == [*(each.name for each in EIGHT_TYPES), "own", "", "b"]
     assert (found["synthesis"].count, found["synthesis"].share, found["inferential"].count) == (2, 2 / 6, 0)
@@ -380,6 +341,10 @@ def test_types_are_counted_in_their_order():
 
 
 # Files.
+
+
+def scoped(*evidence, document="orlund") -> ScopeQuestion:
+    return ScopeQuestion(id="q", document=document, text="?", evidence=evidence or ((0, 9),))
 
 
 def dataset(*questions: ScopeQuestion) -> ScopeDataset:
@@ -407,24 +372,10 @@ def test_a_data_set_is_written_in_the_published_layout_and_read_again(tmp_path):
         again.document("other")
 
 
-def test_nothing_is_overwritten_unless_told(tmp_path):
-    (tmp_path / "questions.jsonl").write_text("mine\n", encoding="utf-8")
-    with pytest.raises(EvaluationError, match=r"holds questions\.jsonl already; nothing was written"):
-        write_scope_dataset(tmp_path, dataset())
-    assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
-    write_scope_dataset(tmp_path, dataset(), overwrite=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["documents.jsonl.gz", "questions.jsonl.gz"]
-    assert read_scope_dataset(tmp_path).questions == dataset().questions
-
-
 def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path, monkeypatch):
     write_scope_dataset(tmp_path, dataset())
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-
-    def full(*paths):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(os, "replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(EvaluationError, match="No space left on device"):
         write_scope_dataset(tmp_path, dataset(made(draft()).questions[0]), overwrite=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -457,35 +408,33 @@ def test_unpacked_files_with_fields_missing_are_read(tmp_path):
     assert (found.questions[0].evidence, found.questions[0].answer) == (((0, 2), (4, 6)), "")
 
 
+def doc(**section):
+    """Return the document whose first section is another."""
+    return {**DOC, "sections": [{**DOC["sections"][0], **section}]}
+
+
 @pytest.mark.parametrize(
     ("documents", "questions", "said"),
     [
         ([DOC], ["{"], "questions.jsonl, line 1: not JSON"),
         ([DOC], [ASK, "[]"], "questions.jsonl, line 2: expected an object"),
-        ([DOC], ["[" * 100_000], "line 1: not JSON"),
         ([DOC], [ASK, ASK], "line 2: question 'q' stands twice"),
         ([DOC], [{**ASK, "id": " "}], "line 1: 'id' must be a text"),
-        ([DOC], [{**ASK, "question": None}], "'question' must be a text"),
         ([DOC], [{**ASK, "doc_id": "e"}], "must have a document of the data set, not 'e'"),
         ([DOC], [{**ASK, "evidence": []}], "'evidence' must be a list"),
-        ([DOC], [{**ASK, "evidence": {"start": 0, "end": 1}}], "'evidence' must be a list"),
         ([DOC], [{**ASK, "evidence": [[0, 1]]}], "'evidence' must be a list"),
         ([DOC], [{**ASK, "evidence": [{"start": 2, "end": 2}]}], "line 1: evidence must be"),
         ([DOC], [{**ASK, "evidence": [{"start": 0, "end": 7}]}], "evidence within the 6 characters"),
         ([DOC], [{**ASK, "evidence": [{"start": -1, "end": 2}]}], "'start' must be a whole number"),
-        ([DOC], [{**ASK, "evidence": [{"start": "0", "end": 2}]}], "'start' must be a whole number"),
-        ([DOC], [{**ASK, "evidence": [{"start": 0.0, "end": 2}]}], "'start' must be a whole number"),
-        ([DOC], [{**ASK, "evidence": [{"start": 0}]}], "'end' must be a whole number"),
+        ([DOC], [{**ASK, "evidence": [{"start": 0, "end": 1.0}]}], "'end' must be a whole number"),
         ([DOC, DOC], [ASK], "documents.jsonl, line 2: document 'd' stands twice"),
         ([{**DOC, "text": None}], [ASK], "'text' must be a text"),
-        ([{**DOC, "id": 7}], [ASK], "'id' must be a text"),
         ([{**DOC, "sections": 7}], [ASK], "'sections' must be a list"),
-        ([{**DOC, "sections": [7]}], [ASK], "section 1: expected an object"),
-        ([{**DOC, "sections": [{**DOC["sections"][0], "path": "A"}]}], [ASK], "section 1: expected an object"),
-        ([{**DOC, "sections": [{**DOC["sections"][0], "level": True}]}], [ASK], "'level' must be a whole number"),
+        ([doc(path="A")], [ASK], "section 1: expected an object"),
+        ([doc(level=True)], [ASK], "'level' must be a whole number"),
         ([{**DOC, "sections": DOC["sections"][::-1]}], [ASK], "section 2: spans must follow each other"),
-        ([{**DOC, "sections": [{**DOC["sections"][0], "end": 9}]}], [ASK], "spans must follow each other"),
-        ([{**DOC, "sections": [{**DOC["sections"][0], "body_start": 5}]}], [ASK], "spans must follow each other"),
+        ([doc(end=9)], [ASK], "spans must follow each other"),
+        ([doc(body_start=5)], [ASK], "spans must follow each other"),
     ],
 )
 def test_a_row_that_is_not_of_the_layout_is_named_by_file_and_line(tmp_path, documents, questions, said):
@@ -498,17 +447,9 @@ def test_a_row_that_is_not_of_the_layout_is_named_by_file_and_line(tmp_path, doc
     [
         ([(DOCUMENT, sections())] * 2, [], "each once"),
         ([(DOCUMENT, [replace(sections()[0], end=9_999, tree_end=9_999)])], [], "spans within"),
-        ([], [ScopeQuestion(id="q", document="d", text="?", evidence=((0, 1),))], "a document of the data set"),
-        (
-            [(DOCUMENT, sections())],
-            [ScopeQuestion(id="q", document="orlund", text="?", evidence=((0, 9_999),))],
-            "evidence within",
-        ),
-        (
-            [(DOCUMENT, sections())],
-            [ScopeQuestion(id="q", document="orlund", text="?", evidence=((0, 9),))] * 2,
-            "an id that no other question has",
-        ),
+        ([], [scoped(document="d")], "a document of the data set"),
+        ([(DOCUMENT, sections())], [scoped((0, 9_999))], "evidence within"),
+        ([(DOCUMENT, sections())], [scoped()] * 2, "an id that no other question has"),
     ],
 )
 def test_a_data_set_holds_together(documents, questions, said):
@@ -516,30 +457,20 @@ def test_a_data_set_holds_together(documents, questions, said):
         ScopeDataset.of(documents, questions)
 
 
-def test_the_published_collection_is_read_and_its_evidence_is_found_in_its_sections(tmp_path):
-    found = read_scope_dataset(needs_data("structured", "chunking_evaluation"))
-    write_scope_dataset(tmp_path / "copy", found)
-    assert read_scope_dataset(tmp_path / "copy") == found
-    for case in span_cases(found, given="section")[::10]:
-        text = case.document.text
-        copies = [" ".join(text[start:end].split()) for start, end in case.question.evidence]
-        spans, missing = CopySource(text[case.start : case.end]).find_all(copies)
-        assert not missing
-        located = [(start + case.start, end + case.start) for start, end in spans]
-        assert span_score(located, case.question.evidence, text).recall == 1.0
-
-
 # Models that look for the scope.
 
 
 def test_spans_are_scored_by_visible_characters():
     text = "aaaa bbbb cccc dddd"
-    score = span_score([(0, 9), (5, 14)], [(5, 19)], text)  # found: a b c; evidence: b c d
-    assert (score.precision, score.recall, score.f1) == pytest.approx((8 / 12, 8 / 12, 8 / 12))
-    assert span_score([], [(0, 4)], text) == span_score([(4, 5)], [(0, 4)], text)
-    assert span_score([(0, 4)], [(5, 9)], text).f1 == 0.0
-    half = span_score([(0, 9)], [(0, 4)], text)
-    assert (half.precision, half.recall, half.f1) == pytest.approx((0.5, 1.0, 2 / 3))
+    for found, evidence, expected in (
+        ([(0, 9), (5, 14)], [(5, 19)], (8 / 12, 8 / 12, 8 / 12)),  # found: a b c; evidence: b c d
+        ([(0, 9)], [(0, 4)], (0.5, 1.0, 2 / 3)),
+        ([(0, 4)], [(5, 9)], (0.0, 0.0, 0.0)),
+        ([(4, 5)], [(0, 4)], (0.0, 0.0, 0.0)),
+        ([], [(0, 4)], (0.0, 0.0, 0.0)),
+    ):
+        score = span_score(found, evidence, text)
+        assert (score.precision, score.recall, score.f1) == pytest.approx(expected)
     with pytest.raises(EvaluationError):
         span_score([(0, 4)], [(4, 5)], text)
 
@@ -563,20 +494,20 @@ def test_a_model_reads_the_document_or_the_section_and_its_copies_are_located():
 
 
 def test_evidence_in_several_sections_gives_all_between_and_none_gives_the_document():
-    asked = ScopeQuestion(id="q", document="orlund", text="?", evidence=((20, 40), (sections()[1].start + 20, 400)))
+    asked = scoped((20, 40), (sections()[1].start + 20, 400))
     (case,) = span_cases(dataset(asked), given="section")
     assert (case.start, case.end) == (0, sections()[1].end)
     bare = ScopeDataset.of([(DOCUMENT, ())], [asked])
     assert span_cases(bare, given="section") == span_cases(bare, given="document")
 
 
-@pytest.mark.parametrize(
-    "reply",
-    ["", "a b c", "[]", '["a b c"]', "{}", '{"answer": "x"}', '{"context": null}', '{"context": [7]}',
-     '{"context": ["a", null]}', '{"context": {"a": "b"}}', '{"context": true}',
-     "[" * 3_000],
-    ids=range(12),
+NO_COPIES = (
+    "", "[]", '["a b c"]', '{"answer": "x"}', '{"context": null}', '{"context": ["a", 7]}', '{"context": {"a": "b"}}',
+    "[" * 3_000,
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", NO_COPIES, ids=range(len(NO_COPIES)))
 def test_a_reply_without_copies_fails_its_question_alone(reply):
     with pytest.raises(ValueError, match=r"\w"):
         read_copies(reply)
@@ -588,38 +519,29 @@ def test_a_reply_without_copies_fails_its_question_alone(reply):
     assert result.recall.value == 0.5
 
 
-def test_a_model_whose_window_is_too_short_is_reported_and_planned_calls_are_counted():
+def test_a_model_whose_window_is_too_short_is_reported_and_answers_of_others_are_refused():
     cases = span_cases(dataset(), given="document")
     llm = ScriptedLLM([ServiceError("model", "the prompt is too long"), json.dumps({"context": LIGHTS["support"]})])
     found = run(ask_spans(cases), Services(llm=llm, max_concurrency=1))
     assert "too long" in found[0].failure
     assert found[1].spans == cases[1].question.evidence
-    planned = plan(ask_spans(cases), Services(llm=llm))
-    assert (planned.by_purpose["answer scope"].calls, planned.exact) == (2, True)
-    with pytest.raises(MissingServiceError):
-        run(ask_spans(cases), Services())
-    for wrong in (found[::-1], found[:1]):
-        with pytest.raises(EvaluationError, match="not those of 2 cases"):
-            span_result(cases, wrong)
-    with pytest.raises(EvaluationError):
-        span_result([], [])
+    for asked, wrong in ((cases, found[::-1]), (cases, found[:1]), ([], [])):
+        with pytest.raises(EvaluationError, match="not those of"):
+            span_result(asked, wrong)
     with pytest.raises(ParameterError, match="part must be"):
         replace(cases[0], end=cases[0].end + 1)
 
 
+@pytest.mark.slow
 def test_a_long_copy_is_found_by_its_ends_and_one_longer_than_the_text_at_once():
-    words = [f"w{(n * 7919) % 100_003}x" for n in range(12_000)]
-    text = " ".join(words)
-    inside = " ".join(words[3_000:9_000])
-    start = text.index(inside)
-    source = CopySource(text)
-    assert source.find(inside) == Located(start, start + len(inside), "exact")
-    reworded = inside.replace(words[5_000], "another").replace(words[7_000], "one")
-    assert source.find(reworded) is None  # other figures
-    plain = "".join(chr(ord("a") + int(each)) if each.isdigit() else each for each in text)
-    copied = plain[start : start + len(inside)]
-    at = copied.index(" ", 20_000)
-    near = f"{copied[:at]} another one{copied[at:]}"
-    assert CopySource(plain).find(near) == Located(start, start + len(inside), "near")
-    assert CopySource(plain).find(copied[:10_000] + plain[-10_000:]) is None
-    assert CopySource(plain[:5_000]).find(near * 20) is None
+    letters = str.maketrans("0123456789", "abcdefghij")
+    text = " ".join(f"w{(n * 7919) % 100_003}x".translate(letters) for n in range(12_000))
+    start, end = (text.index(" ", at) + 1 for at in (20_000, 60_000))
+    copied = text[start : end - 1]
+    middle = copied.index(" ", 20_000)
+    near = f"{copied[:middle]} another one{copied[middle:]}"
+    assert CopySource(text).find(copied) == Located(start, end - 1, "exact")
+    assert CopySource(text).find(near) == Located(start, end - 1, "near")
+    assert CopySource(text).find(f"{near} 17") is None  # another figure
+    assert CopySource(text).find(copied[:10_000] + text[-10_000:]) is None
+    assert CopySource(text[:5_000]).find(near * 20) is None

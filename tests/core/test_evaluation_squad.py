@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.evaluation import answer_score, compare, squad_scores
+from catena.evaluation import answer_score, squad_scores
 from catena.evaluation.answers import AnswerScore, contains_answer, exact_match, f1, normalise_answer
 from catena.model import EvaluationError, ParameterError
 
@@ -38,14 +38,8 @@ def official_f1(reply: str, gold: str) -> float:
 @pytest.mark.parametrize(
     ("text", "normal"),
     [
-        ("The Cat sat!", "cat sat"),
-        ("  an\tapple\nand A pear ", "apple and pear"),
-        ("well-known", "wellknown"),
-        ("U.S.A.", "usa"),
-        ("$1,000", "1000"),
-        ("theatre", "theatre"),
-        ("the", ""),
-        ("?!", ""),
+        *(("The Cat sat!", "cat sat"), ("  an\tapple\nand A pear ", "apple and pear"), ("well-known", "wellknown")),
+        *(("U.S.A.", "usa"), ("$1,000", "1000"), ("theatre", "theatre"), ("the", ""), ("?!", "")),
         ("Çeşme’s", "çeşme’s"),  # only ASCII punctuation is taken out
     ],
 )
@@ -62,25 +56,18 @@ def test_an_answer_is_normalised_as_the_official_script_does_it(text, normal):
         ("Denver Broncos", "The Denver Broncos!", 1, 1, 1),
         ("Bury St Edmunds", "Bury St Edmunds,", 1, 1, 1),
         ("cat cat cat", "cat cat", 0, 0.8, 1),  # a word counts as often as both have it
-        ("Paris", "London", 0, 0, 0),
+        ("York City", ["New York", "New York City", "NYC"], 0, 0.8, 0),  # of several the best counts
+        ("in the NYC area", ["New York", "NYC"], 0, 0.5, 1),
         ("catalogue", "cat", 0, 0, 0),  # whole words
         ("Yes, both in Iran.", "yes", 0, 0.4, 1),  # the paper's own example
         ("A", "a", 1, 1, 1),  # nothing is left of either: SQuAD 2.0's rule
         ("A", "b", 0, 0, 0),
-        ("b", "A", 0, 0, 0),
     ],
 )
 def test_hand_computed_scores(reply, gold, em, shared, contained):
     found = answer_score(reply, gold)
     assert (found.exact_match, found.accuracy) == (em, contained)
     assert found.f1 == pytest.approx(shared)
-
-
-def test_of_several_accepted_answers_the_best_counts():
-    several = ["New York", "New York City", "NYC"]
-    assert exact_match("nyc", several) == 1
-    assert f1("York City", several) == pytest.approx(0.8)
-    assert contains_answer("in the NYC area", several) == 1
 
 
 @pytest.mark.parametrize(
@@ -129,13 +116,8 @@ def test_scores_over_questions_count_what_is_unanswered():
     assert (scores.unanswered, scores.unasked) == (("q4", "q5"), ("x",))
     assert "2 unanswered" in str(scores)
     assert pickle.loads(pickle.dumps(scores)) == scores
-
-
-def test_systems_are_compared_over_the_same_questions():
-    accepted = {"q1": "Paris", "q2": "Rome"}
-    right, silent = squad_scores(accepted, {"q1": "Paris", "q2": "Rome"}), squad_scores(accepted, {})
-    found = compare(right.values("f1"), silent.values("f1"))
-    assert (found.difference, found.wins, silent.unanswered) == (1.0, 2, ("q1", "q2"))
+    with pytest.raises(ParameterError, match="measure"):
+        scores.values("bleu")
 
 
 def test_a_blank_reply_earns_nothing_even_where_nothing_is_left_of_the_answer():
@@ -153,7 +135,6 @@ def test_a_blank_reply_earns_nothing_even_where_nothing_is_left_of_the_answer():
         (lambda: squad_scores({}, {}), "at least one question"),
         (lambda: squad_scores({"q": "x"}, {"p": "x"}), "'p'.*'q'"),
         (lambda: squad_scores({"q": []}, {}), "question 'q'"),
-        (lambda: squad_scores({"q": "x"}, {"q": 7}), "question 'q'.*7"),
         (lambda: squad_scores({"q": "x"}, {"q": 0}), "question 'q'.*0"),
         (lambda: squad_scores({7: "x"}, {}), "id 7"),
     ],
@@ -161,8 +142,3 @@ def test_a_blank_reply_earns_nothing_even_where_nothing_is_left_of_the_answer():
 def test_what_cannot_be_scored_is_named(call, said):
     with pytest.raises(EvaluationError, match=said):
         call()
-
-
-def test_an_unknown_measure_is_refused():
-    with pytest.raises(ParameterError, match="measure"):
-        squad_scores({"q": "x"}, {"q": "x"}).values("bleu")

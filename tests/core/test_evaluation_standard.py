@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,20 +48,10 @@ def judged_runs(draw: st.DrawFn) -> tuple[dict[str, dict[str, int]], dict[str, l
 
 
 def test_measures_by_hand() -> None:
-    results = evaluate(
-        {"q": {"a": 1, "b": 2, "c": 0, "z": 1}},
-        {"q": ["c", "a", "x", "b"]},
-        ["recall@2", "precision@5", "mrr", "map"],
-    )
-    assert {name: result.value for name, result in results.items()} == {
-        "recall@2": pytest.approx(1 / 3),
-        "precision@5": pytest.approx(2 / 5),  # by k, not by the four pieces returned
-        "mrr": pytest.approx(1 / 2),
-        "map": pytest.approx((1 / 2 + 2 / 4) / 3),
-    }
-
-
-def test_ndcg_by_hand() -> None:
+    grades, ranked = {"a": 1, "b": 2, "c": 0, "z": 1}, ["c", "a", "x", "b"]
+    results = evaluate({"q": grades}, {"q": ranked}, ["recall@2", "precision@5", "mrr", "map"])
+    # precision by k, not by the four pieces returned
+    assert [result.value for result in results.values()] == pytest.approx([1 / 3, 2 / 5, 1 / 2, (1 / 2 + 2 / 4) / 3])
     value = evaluate({"q": {"a": 1, "b": 2}}, {"q": ["a", "x", "b"]}, ["ndcg@10"])["ndcg@10"].value
     assert value == pytest.approx((1 + 2 / 2) / (2 + 1 / math.log2(3)))
 
@@ -72,11 +61,8 @@ def test_missing_queries_count_0_and_undefined_ones_are_left_out() -> None:
     result = evaluate(qrels, {"q1": ["a"], "q3": ["a"], "other": ["a"]}, ["recall@1"])["recall@1"]
     assert result.value == 0.5
     assert result.per_query == {"q1": 1.0, "q2": 0.0}
-    assert (result.queries.missing, result.queries.undefined, result.queries.unjudged) == (
-        ("q2",),
-        ("q3", "q4"),
-        ("other",),
-    )
+    queries = result.queries
+    assert (queries.missing, queries.undefined, queries.unjudged) == (("q2",), ("q3", "q4"), ("other",))
     assert str(result) == (
         "recall@1 0.500; 2 queries, 1 of them missing from the run and counted 0; "
         "left out: 2 without a relevant piece, 1 unjudged"
@@ -101,27 +87,11 @@ def test_every_measure_agrees_with_its_definition(
                 assert value == pytest.approx(oracle(measure, qrels[query], run.get(query, [])), abs=1e-6), measure
 
 
-@given(judged_runs(), st.integers(1, 9))
-def test_recall_at_agrees_with_ir_measures(
-    case: tuple[dict[str, dict[str, int]], dict[str, list[str]]], k: int
-) -> None:
-    qrels, run = case
-    if run:
-        for query, value in evaluate(qrels, run, [f"recall@{k}"])[f"recall@{k}"].per_query.items():
-            relevant = {piece for piece, grade in qrels[query].items() if grade >= 1}
-            assert recall_at(run.get(query, []), relevant, k) == pytest.approx(value, abs=1e-12)
-
-
 @given(st.permutations(PIECES))
 def test_ties_go_by_id_from_the_lowest_whatever_the_order_given(order: list[str]) -> None:
     tied = dict.fromkeys(order, 0.5)
     results = evaluate({"q": {"p0": 1}}, {"q": tied}, ["mrr", "recall@1"])  # trec_eval alone would rank p0 last
     assert [result.value for result in results.values()] == [1.0, 1.0]
-
-
-def test_order_survives_scores_that_single_precision_cannot_tell_apart() -> None:
-    scores = {"a": 1.0 + 2e-12, "b": 1.0 + 1e-12, "c": 1.0}
-    assert evaluate({"q": {"a": 1}}, {"q": scores}, ["mrr"])["mrr"].value == 1.0
 
 
 def test_order_survives_in_a_long_ranking() -> None:
@@ -136,10 +106,6 @@ def test_ranking_scores_and_ids_agree() -> None:
     ranking = Ranking.of([Hit(chunk, scores[chunk.id]) for chunk in chunks], Scale.SIMILARITY)
     runs = ({"q": ranking}, {"q": scores}, {"q": ["b", "a"]})
     assert [evaluate({"q": {"a": 1}}, run, ["mrr"])["mrr"].value for run in runs] == [0.5, 0.5, 0.5]
-
-
-def test_grades_of_other_integer_types_count() -> None:
-    assert evaluate({"q": {"a": np.int64(1), "b": True}}, {"q": ["a", "b"]}, ["recall@1"])["recall@1"].value == 0.5
 
 
 def test_cutoffs_beyond_the_ranking() -> None:
@@ -182,10 +148,7 @@ def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("k", "expected"), [(1, 0.0), (2, 0.5), (3, 0.5), (4, 1.0), (99, 1.0)])
 def test_recall_at_by_hand(k: int, expected: float) -> None:
     assert recall_at(["x", "a", "y", "b"], {"a", "b"}, k) == expected
-
-
-def test_recall_at_refuses_what_is_undefined() -> None:
     with pytest.raises(EvaluationError, match="recall is undefined without relevant pieces"):
-        recall_at(["a"], [], 1)
+        recall_at(["a"], [], k)
     with pytest.raises(ParameterError, match="k must be a cutoff of 1 or more, got 0"):
         recall_at(["a"], ["a"], 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import ir_measures
@@ -18,21 +19,12 @@ ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).
 )
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("trec")
-
-
-def test_qrels_file_to_the_letter(tmp_path: Path) -> None:
+def test_files_to_the_letter(tmp_path: Path) -> None:
     write_qrels({"q2": {"b": 0, "a": 2}, "q1": {"a": 1}}, tmp_path / "qrels")
     assert (tmp_path / "qrels").read_bytes() == b"q1 0 a 1\nq2 0 a 2\nq2 0 b 0\n"
-
-
-def test_run_file_to_the_letter(tmp_path: Path) -> None:
     write_run({"q2": {"b": 0.5, "a": 0.5, "c": 0.9}, "q1": ["x"], "q3": []}, tmp_path / "run", tag="bm25")
-    assert (tmp_path / "run").read_bytes() == (
-        b"q1 Q0 x 1 1 bm25\nq2 Q0 c 1 3 bm25\nq2 Q0 a 2 2 bm25\nq2 Q0 b 3 1 bm25\n"
-    )
+    written = b"q1 Q0 x 1 1 bm25\nq2 Q0 c 1 3 bm25\nq2 Q0 a 2 2 bm25\nq2 Q0 b 3 1 bm25\n"
+    assert (tmp_path / "run").read_bytes() == written
 
 
 def test_files_of_others_are_read(tmp_path: Path) -> None:
@@ -43,15 +35,17 @@ def test_files_of_others_are_read(tmp_path: Path) -> None:
 
 
 @given(qrels=st.dictionaries(ids, st.dictionaries(ids, st.integers(-2, 1000), min_size=1, max_size=4), max_size=4))
-def test_qrels_survive_a_round_trip(folder: Path, qrels: dict[str, dict[str, int]]) -> None:
-    write_qrels(qrels, folder / "qrels")
-    assert read_qrels(folder / "qrels") == qrels
+def test_qrels_survive_a_round_trip(tmp_path_factory, qrels: dict[str, dict[str, int]]) -> None:
+    path = tmp_path_factory.mktemp("trec") / "qrels"
+    write_qrels(qrels, path)
+    assert read_qrels(path) == qrels
 
 
 @given(run=st.dictionaries(ids, st.lists(ids, unique=True, min_size=1, max_size=6), max_size=4))
-def test_order_of_a_run_survives_a_round_trip(folder: Path, run: dict[str, list[str]]) -> None:
-    write_run(run, folder / "run")
-    assert {query: list(scores) for query, scores in read_run(folder / "run").items()} == run
+def test_order_of_a_run_survives_a_round_trip(tmp_path_factory, run: dict[str, list[str]]) -> None:
+    path = tmp_path_factory.mktemp("trec") / "run"
+    write_run(run, path)
+    assert {query: list(scores) for query, scores in read_run(path).items()} == run
 
 
 def test_others_compute_the_same_from_our_files(tmp_path: Path) -> None:
@@ -65,47 +59,30 @@ def test_others_compute_the_same_from_our_files(tmp_path: Path) -> None:
         ir_measures.read_trec_run(str(tmp_path / "run")),
     )
     ours = evaluate(qrels, run, ["ndcg@10", "map"])
-    assert [result.value for result in ours.values()] == [
-        pytest.approx(outside[ir_measures.nDCG @ 10]),
-        pytest.approx(outside[ir_measures.AP]),
-    ]
+    theirs = [outside[ir_measures.nDCG @ 10], outside[ir_measures.AP]]
+    assert [result.value for result in ours.values()] == pytest.approx(theirs)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("read", "text", "message"),
     [
-        ("q 0 a 1\nq 0 b\n", r"qrels, line 2: expected 4 fields \(query iteration piece grade\), got 3"),
-        ("\n\nq 0 a b 1\n", "qrels, line 3: expected 4 fields .* got 5"),
-        ("q 0 a 1.0", "qrels, line 1: the grade must be a small integer, got '1.0'"),
-        ("q 0 a 1_0", "the grade must be a small integer"),
-        ("q 0 a ١", "the grade must be a small integer"),
-        ("q 0 a 99999999999", "the grade must be a small integer"),
-        ("q 0 a 1\nq 0 a 1", "qrels, line 2: piece 'a' is judged twice for query 'q'"),
+        (read_qrels, "q 0 a 1\nq 0 b\n", r"line 2: expected 4 fields \(query iteration piece grade\), got 3"),
+        (read_qrels, "\n\nq 0 a b 1\n", "line 3: expected 4 fields .* got 5"),
+        (read_qrels, "q 0 a 1.0", "line 1: the grade must be a small integer, got '1.0'"),
+        (read_qrels, "q 0 a ١", "the grade must be a small integer"),
+        (read_qrels, "q 0 a 99999999999", "the grade must be a small integer"),
+        (read_qrels, "q 0 a 1\nq 0 a 1", "line 2: piece 'a' is judged twice for query 'q'"),
+        (read_run, "q Q0 a 1 0.5", r"line 1: expected 6 fields \(query Q0 piece rank score tag\), got 5"),
+        (read_run, "q Q0 a 1 0.5 t\nq Q0 b 2 high t", "line 2: the score must be a finite number, got 'high'"),
+        (read_run, "q Q0 a 1 1e999 t", "the score must be a finite number"),
+        (read_run, "q Q0 a 1 1_0 t", "the score must be a finite number"),
+        (read_run, "q Q0 a 1 2 t\nr Q0 a 1 2 t\nq Q0 a 2 1 t", "line 3: piece 'a' is ranked twice for query 'q'"),
     ],
 )
-def test_malformed_qrels_name_the_line(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "qrels").write_text(text, encoding="utf-8")
-    with pytest.raises(EvaluationError, match=message):
-        read_qrels(tmp_path / "qrels")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("q Q0 a 1 0.5", r"run, line 1: expected 6 fields \(query Q0 piece rank score tag\), got 5"),
-        ("q Q0 my piece 1 0.5 t", "run, line 1: expected 6 fields .* got 7"),
-        ("q Q0 a 1 0.5 t\nq Q0 b 2 high t", "run, line 2: the score must be a finite number, got 'high'"),
-        ("q Q0 a 1 nan t", "the score must be a finite number, got 'nan'"),
-        ("q Q0 a 1 -inf t", "the score must be a finite number"),
-        ("q Q0 a 1 1e999 t", "the score must be a finite number"),
-        ("q Q0 a 1 1_0 t", "the score must be a finite number"),
-        ("q Q0 a 1 2 t\nr Q0 a 1 2 t\nq Q0 a 2 1 t", "run, line 3: piece 'a' is ranked twice for query 'q'"),
-    ],
-)
-def test_malformed_runs_name_the_line(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "run").write_text(text, encoding="utf-8")
-    with pytest.raises(EvaluationError, match=message):
-        read_run(tmp_path / "run")
+def test_malformed_files_name_the_line(tmp_path: Path, read: Callable, text: str, message: str) -> None:
+    (tmp_path / "file").write_text(text, encoding="utf-8")
+    with pytest.raises(EvaluationError, match=f"file, {message}" if message.startswith("line") else message):
+        read(tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\tb", "a\nb", "a\u00a0b", "a\u2028b"])

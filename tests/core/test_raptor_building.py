@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pytest
 
-from catena.effects import Complete, Completion, Embed, Services, arun, plan, run
+from catena.effects import Complete, Completion, Embed, Services, run
 from catena.model import Chunk, InvalidReplyError, ParameterError, ServiceError
 from catena.testing import FakeEmbedder, FakeLLM
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
@@ -28,20 +29,11 @@ BY_MODEL = RaptorOptions(summaries=ClusterSummaries(words=20), clustering=SMALL)
 
 
 def chunks_of(texts: Sequence[str], document_id: str = "doc") -> tuple[Chunk, ...]:
-    found, at = [], 0
-    for position, text in enumerate(texts):
-        found.append(
-            Chunk(
-                id=f"c{position:02}",
-                document_id=document_id,
-                position=position,
-                start=at,
-                end=at + len(text),
-                text=text,
-            )
-        )
-        at += len(text)
-    return tuple(found)
+    starts = [0, *accumulate(map(len, texts))]
+    return tuple(
+        Chunk(id=f"c{n:02}", document_id=document_id, position=n, start=start, end=start + len(text), text=text)
+        for n, (text, start) in enumerate(zip(texts, starts, strict=False))
+    )
 
 
 CHUNKS = chunks_of([f"{text} This is note {note}." for note in range(5) for text in TOPICS.values()])
@@ -59,11 +51,6 @@ def first_sentence(request: Complete) -> str:
     content = re.search(r"<content>\n(.*?)\n</content>", request.prompt, re.DOTALL)
     assert content is not None
     return re.split(r"(?<=\.)\s", content[1])[0]
-
-
-def same(one: RaptorTree, other: RaptorTree) -> bool:
-    vectors = one.vectors.tobytes() == other.vectors.tobytes()
-    return one.tree == other.tree and vectors and one.degraded == other.degraded
 
 
 # What is made
@@ -110,23 +97,9 @@ def test_passages_cannot_end_their_tag_and_a_longer_one_is_cut_aloud() -> None:
     llm = FakeLLM(lambda request: "The pump moves water.")
     made = grown(how, chunks_of(texts), llm)
     assert made.tree.layers[1:] == ()  # each chunk would be a cluster of its own: nothing is gained
-    how = RaptorOptions(summaries=ClusterSummaries(words=20), clustering=Clustering(dimensions=2, tokens=900))
-    grown(how, chunks_of(texts), llm)
+    grown(replace(how, clustering=Clustering(dimensions=2, tokens=900)), chunks_of(texts), llm)
     assert all(request.prompt.count("</content>") == 1 for request in llm.calls)
     assert llm.calls
-
-
-def test_a_single_short_node_stands_for_itself_without_a_call() -> None:
-    short = [*TOPICS.values()] * 4
-    llm = FakeLLM(first_sentence)
-    how = RaptorOptions(
-        summaries=ClusterSummaries(words=200), clustering=Clustering(dimensions=2, components=4, tokens=40)
-    )
-    made = grown(how, chunks_of(short), llm)
-    alone = [node for node in made.tree.nodes if len(node.children) == 1]
-    texts = {node.id: node.text for node in made.tree.nodes}
-    assert all(node.text == texts[node.children[0]] for node in alone)
-    assert len(llm.calls) == sum(len(node.children) > 1 for node in made.tree.nodes)
 
 
 # When it ends
@@ -134,9 +107,7 @@ def test_a_single_short_node_stands_for_itself_without_a_call() -> None:
 
 @pytest.mark.parametrize("layers", [0, 1])
 def test_no_more_layers_are_made_than_asked_for(layers: int) -> None:
-    options = RaptorOptions(
-        summaries=OFFLINE.summaries, clustering=Clustering(dimensions=1, components=6), layers=layers
-    )
+    options = replace(OFFLINE, clustering=Clustering(dimensions=1, components=6), layers=layers)
     assert len(grown(options).tree.layers) == layers + 1
 
 
@@ -145,11 +116,8 @@ def test_no_more_layers_are_made_than_asked_for(layers: int) -> None:
 
 BAD: dict[str, Callable[[Complete], str | Completion]] = {
     "refusal": lambda request: "I'm sorry, but I cannot help with that.",
-    "blank": lambda request: " \n ",
     "another language": lambda request: "Насос перекачивает воду по трубе.",
     "invented": lambda request: "Quarterly dividends exceeded every analyst's published forecast again.",
-    "echo": lambda request: request.prompt,
-    "endless": lambda request: "The pump moves water through the pipe " * 2_000,
     "cut off": lambda request: Completion(text="The pump moves", finish_reason="length"),
 }
 
@@ -183,18 +151,15 @@ def test_one_failure_costs_no_other_summary() -> None:
 
 
 def test_a_driver_that_checks_nothing_gets_a_complete_tree_too() -> None:
+    def replied(request: Any) -> Any:
+        embeds = isinstance(request, Embed)
+        return FakeEmbedder(32).embed_documents(request.texts) if embeds else Completion(text="As an AI, no.")
+
     step = raptor_tree("doc", CHUNKS, BY_MODEL)
-    embedder = FakeEmbedder(32)
     batch, made = next(step), None
     while made is None:
-        replies = [
-            embedder.embed_documents(request.texts)
-            if isinstance(request, Embed)
-            else Completion(text="As an AI, no.")
-            for request in batch
-        ]
         try:
-            batch = step.send(replies)
+            batch = step.send([replied(request) for request in batch])
         except StopIteration as done:
             made = done.value
     assert made.tree == grown().tree
@@ -206,19 +171,14 @@ def test_a_driver_that_checks_nothing_gets_a_complete_tree_too() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        lambda texts: np.full((len(texts), 4), np.nan),
-        lambda texts: np.ones((len(texts) + 1, 4)),
-        lambda texts: np.ones(len(texts)),
-        lambda texts: [np.ones(3 + (place == 0)) for place in range(len(texts))],
-    ],
+    [np.full((3, 4), np.nan), np.ones((4, 4)), np.ones(3), [np.ones(3 + (place == 0)) for place in range(3)]],
     ids=["NaN", "too many", "no rows", "two widths"],
 )
-def test_vectors_of_no_use_are_refused_even_by_a_driver_that_does_not_look(rows: Callable[[Any], Any]) -> None:
+def test_vectors_of_no_use_are_refused_even_by_a_driver_that_does_not_look(rows: Any) -> None:
     step = raptor_tree("doc", CHUNKS[:3], OFFLINE)
-    (request,) = next(step)
+    next(step)
     with pytest.raises(InvalidReplyError, match="vectors for 3 texts"):
-        step.send([rows(request.texts)])
+        step.send([rows])
 
 
 def test_chunks_of_another_document_or_given_twice_are_refused_before_anything_is_asked() -> None:
@@ -241,26 +201,14 @@ def test_options_outside_their_domain_are_refused(options: dict[str, Any]) -> No
         RaptorOptions(layers=-1)
 
 
-# Determinism
-
-
-def test_equal_inputs_make_equal_trees_sync_and_async() -> None:
-    services = Services(embedder=FakeEmbedder(32), llm=FakeLLM(first_sentence))
-    made = asyncio.run(arun(raptor_tree("doc", CHUNKS, BY_MODEL), services))
-    assert same(made, grown(BY_MODEL, llm=FakeLLM(first_sentence)))
-
-
 @pytest.mark.slow
 def test_no_order_depends_on_a_hash_seed() -> None:
     code = """
 import hashlib
 from catena.effects import Services, run
-from catena_bench.baselines.raptor import Clustering
-from catena_bench.baselines.raptor import RaptorOptions, raptor_tree
-from catena_bench.baselines.raptor import central_sentences
-from catena_bench.baselines.raptor import ClusterSummaries
 from catena.model import Chunk
 from catena.testing.fakes import FakeEmbedder
+from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions, raptor_tree
 texts = [f"Note {i}: the {w} is here. It was there before." for i in range(4) for w in ("pump", "clock", "oak")]
 chunks = [Chunk(id=str(i), document_id="d", position=i, start=0, end=len(t), text=t) for i, t in enumerate(texts)]
 how = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=2, components=3))
@@ -270,13 +218,6 @@ print(len(made.tree.layers), hashlib.sha256(repr(made.tree).encode() + made.vect
     printed = printed_under_hash_seeds(code)
     assert len(printed) == 1
     assert int(printed.pop().split()[0]) > 1
-
-
-def test_a_dry_run_counts_the_calls_for_summaries() -> None:
-    counted = plan(raptor_tree("doc", CHUNKS, BY_MODEL), Services(llm=FakeLLM(), embedder=FakeEmbedder(32)))
-    assert counted.by_purpose["tree summary"].calls >= 1
-    assert counted.by_purpose["embedding of tree nodes"].calls >= 1
-    assert counted.stopped_by == ""
 
 
 # Sentences that stand for many

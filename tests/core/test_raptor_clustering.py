@@ -48,10 +48,10 @@ def test_a_vector_belongs_to_every_cluster_above_the_threshold_and_to_the_likeli
 
 
 @pytest.mark.slow
-def test_the_mixture_with_the_least_information_criterion_is_taken() -> None:
+@pytest.mark.parametrize("components", [5, 2])
+def test_the_mixture_with_the_least_information_criterion_is_taken(components: int) -> None:
     points = np.concatenate([np.random.default_rng(0).normal(loc=at, size=(40, 2)) for at in (0, 30, 60)])
-    assert clustering._probabilities(points, Clustering(components=5)).shape == (120, 3)
-    assert clustering._probabilities(points, Clustering(components=2)).shape == (120, 2)
+    assert clustering._probabilities(points, Clustering(components=components)).shape == (120, min(components, 3))
 
 
 @pytest.mark.parametrize(
@@ -132,25 +132,15 @@ def test_a_missing_package_is_named_with_its_extra(
     assert str(raised.value) == named
 
 
-def test_vectors_and_sizes_that_cannot_be_clustered_are_refused() -> None:
-    with pytest.raises(ParameterError, match="NaN or infinity"):
-        clusters(np.array([[1.0, np.nan]]), [1])
-    with pytest.raises(ParameterError, match="shape"):
-        clusters(np.array([1.0, 2.0]), [1, 1])
-    with pytest.raises(ParameterError, match="one for each of 2 vectors"):
-        clusters(np.ones((2, 2)), [1])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"reduce": "tsne"}, {"dimensions": 0}, {"components": 0}, {"tokens": 0}, {"threshold": 1.1},
-        {"threshold": float("nan")}, {"seed": -1},
-    ],
-)  # fmt: skip
-def test_options_outside_their_domain_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError):
-        Clustering(**options)
+def test_options_vectors_and_sizes_outside_their_domain_are_refused() -> None:
+    for option, value in (
+        ("reduce", "tsne"), ("dimensions", 0), ("components", 0), ("tokens", 0), ("threshold", 1.1), ("seed", -1),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=option):
+            Clustering(**{option: value})  # type: ignore[arg-type]
+    for rows, said in ([[1.0, np.nan]], "NaN or infinity"), ([1.0], "shape"), ([[1.0], [2.0]], "for each of 2"):
+        with pytest.raises(ParameterError, match=said):
+            clusters(np.array(rows), [1])
 
 
 @pytest.mark.slow
@@ -159,3 +149,16 @@ def test_only_directions_count_however_long_the_vectors_are() -> None:
     expected = clusters(rows, [100] * 30)
     assert len(expected) > 1
     assert clusters(rows * 1e-200, [100] * 30) == clusters(rows * 1e200, [100] * 30) == expected
+
+
+@pytest.mark.torch  # its packages take 190 MB: they are in the session that has large ones anyway
+def test_the_real_umap_keeps_apart_what_is_apart_and_finds_the_same_again() -> None:
+    pytest.importorskip("umap", reason="needs the extra: umap")
+    noise = np.random.default_rng(1).normal(0, 0.05, (60, 32))
+    noise[np.arange(60), np.repeat([0, 10, 20], 20)] += 1.0  # around three orthogonal directions, group by group
+    rows, how = noise / np.linalg.norm(noise, axis=1, keepdims=True), Clustering(reduce="umap")
+    found = clusters(rows, [10] * 60, how)
+    assert found == clusters(rows, [10] * 60, how)
+    assert {place for cluster in found for place in cluster} == set(range(60))
+    mixed = [cluster for cluster in found if len({place // 20 for place in cluster}) > 1]
+    assert len(mixed) <= len(found) / 4, "most clusters are of one group"

@@ -20,12 +20,10 @@ TEXT = "one two. three. four five. six. seven eight. nine."
 SPANS = {"a": (0, 8), "b": (9, 15), "c": (16, 26), "d": (27, 31), "e": (32, 44), "f": (45, 50)}
 
 
-def chunk_of(name: str, position: int, span: tuple[int, int]) -> Chunk:
-    start, end = span
-    return Chunk(id=name, document_id="doc", position=position, start=start, end=end, text=TEXT[start:end])
-
-
-CHUNKS = tuple(chunk_of(name, position, span) for position, (name, span) in enumerate(SPANS.items()))
+CHUNKS = tuple(
+    Chunk(id=name, document_id="doc", position=position, start=start, end=end, text=TEXT[start:end])
+    for position, (name, (start, end)) in enumerate(SPANS.items())
+)
 
 
 def tree_of(layers: Sequence[Sequence[Sequence[int]]], chunks: Sequence[Chunk] = CHUNKS) -> SummaryTree:
@@ -100,11 +98,10 @@ def test_a_budget_is_filled_up_to_the_first_node_that_does_not_fit(budget: int, 
 
 def test_scores_by_vectors_are_cosines_with_the_query() -> None:
     vectors = np.array([[1, 0], [0, 1], [0, 0], [-1, 0]], dtype=np.float32)
-    scores = run(node_cosines("60 degrees", vectors), Services(embedder=AngleEmbedder()))
+    services = Services(embedder=AngleEmbedder())
+    scores = run(node_cosines("60 degrees", vectors), services)
     assert scores == pytest.approx((0.5, 0.8660254, 0.0, -0.5), abs=1e-6)
-    assert (
-        run(node_cosines("60 degrees", np.zeros((0, 0), dtype=np.float32)), Services(embedder=AngleEmbedder())) == ()
-    )
+    assert run(node_cosines("60 degrees", vectors[:0]), services) == ()
 
 
 def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_of_its_chunk() -> None:
@@ -118,8 +115,8 @@ def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> SummaryTree:
-    """Draw trees of up to six leaves, whose nodes may have several parents."""
+def scored(draw: st.DrawFn) -> tuple[SummaryTree, list[float]]:
+    """Draw a tree of up to six leaves, whose nodes may have several parents, and a score for each node."""
     width = draw(st.integers(1, len(CHUNKS)))
     layers, chunks = [], CHUNKS[:width]
     for _ in range(draw(st.integers(0, 3))):
@@ -129,41 +126,23 @@ def trees(draw: st.DrawFn) -> SummaryTree:
             groups.add(frozenset(missing))
         layers.append(sorted(map(sorted, groups)))
         width = len(groups)
-    return tree_of(layers, chunks)
-
-
-@st.composite
-def scored(draw: st.DrawFn) -> tuple[SummaryTree, list[float]]:
-    tree = draw(trees())
+    tree = tree_of(layers, chunks)
     size = len(tree.nodes)
     return tree, draw(st.lists(st.integers(-5, 5).map(float), min_size=size, max_size=size))
 
 
-@given(trees())
-def test_every_leaf_is_reached_from_the_root_layer_and_children_stand_one_level_below(tree: SummaryTree) -> None:
-    reached = {chunk.id for node in tree.root for chunk in tree.chunks_below(node)}
-    assert reached == {chunk.id for chunk in tree.chunks}
-    assert all(child.level == node.level - 1 for node in tree.nodes for child in tree.children([node]))
-
-
-@given(scored())
-def test_with_room_for_all_nodes_traversal_ranks_every_chunk_by_its_own_score(
-    case: tuple[SummaryTree, list[float]],
-) -> None:
-    tree, scores = case
-    own = dict(zip((node.id for node in tree.nodes), scores, strict=True))
-    expected = sorted((chunk.id for chunk in tree.chunks), key=lambda each: (-own[each], each))
-    assert found(tree, scores, len(tree.nodes)) == expected
-
-
 @given(scored(), st.integers(1, 4))
-def test_traversal_returns_at_most_k_and_depends_on_the_order_of_scores_alone(
+def test_traversal_returns_at_most_k_by_the_order_of_scores_and_with_room_every_chunk_by_its_own(
     case: tuple[SummaryTree, list[float]], k: int
 ) -> None:
     tree, scores = case
     ids = found(tree, scores, k)
     assert 1 <= len(ids) == len(set(ids)) <= k
     assert ids == found(tree, [score**3 + 7 for score in scores], k)
+    own = dict(zip((node.id for node in tree.nodes), scores, strict=True))
+    expected = sorted((chunk.id for chunk in tree.chunks), key=lambda each: (-own[each], each))
+    assert found(tree, scores, len(tree.nodes)) == expected
+    assert {chunk.id for node in tree.root for chunk in tree.chunks_below(node)} == set(expected)
 
 
 @given(scored(), st.integers(1, 30))

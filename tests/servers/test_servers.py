@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from catena_bench.servers import NoServersError, SearchCluster, ask, opensearch
-from catena_bench.servers.kinds import OPENSEARCH_NEWEST
+from catena_bench.servers.distributions import OPENSEARCH_NEWEST
 
 QUERY = {"query": {"match": {"text": "chain"}}}
 TWO_COPIES = {"settings": {"number_of_shards": 2, "number_of_replicas": 1}}

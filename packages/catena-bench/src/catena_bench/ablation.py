@@ -28,7 +28,7 @@ from itertools import starmap
 from pathlib import Path
 from statistics import pstdev
 
-from catena import Chunk, Entry, ParameterError, Ranking, View
+from catena import Chunk, Entry, Ranking, View
 from catena.enrichment import critical_terms
 from catena.evaluation import compare, holm
 from catena.retrieval import DEFAULT_ROUTES
@@ -38,10 +38,10 @@ from catena_bench.collection import (
     CollectionQuestion,
     Judge,
     SimilarDocuments,
+    answered,
     entry_of,
     library_of,
     read_collection,
-    some_of_each_kind,
 )
 from catena_bench.figures import mean_figures
 
@@ -152,9 +152,7 @@ def run(
         ParameterError: no question has an answer.
     """
     collection = read_collection(data)
-    judged = [question for question in some_of_each_kind(collection.questions, questions) if question.gold]
-    if not judged:
-        raise ParameterError("questions", f"{len(collection.questions)} without gold", "some that have an answer")
+    judged = answered(collection, questions)
     entries = list(starmap(entry_of, collection.files.items()))
     made = {name: [change(entry) for entry in entries] for name, change in VARIANTS.items()}
     sizes = {name: sum(len(entry.chunks) for entry in cut) for name, cut in made.items()}

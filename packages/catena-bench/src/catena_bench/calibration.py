@@ -14,21 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catena import ParameterError
+from catena import ParameterError, segments
 from catena.enrichment import StaticEmbedder
-from catena.segments import (
-    COHERE,
-    BetaCDF,
-    Calibration,
-    Constant,
-    Identity,
-    Linear,
-    fit_beta,
-    fit_labelled,
-    quality,
-    reliability,
-    trigamma,
-)
 from catena_bench.collection import rows, stored
 
 Floats = NDArray[np.float64]
@@ -94,16 +81,16 @@ def _least_error(a: float, b: float, count: int) -> float:
 
     Source: the Cramér-Rao bound, of the Beta distribution's Fisher information.
     """
-    both = trigamma(a + b)
-    information = count * np.asarray([[trigamma(a) - both, -both], [-both, trigamma(b) - both]])
+    both = segments.trigamma(a + b)
+    information = count * np.asarray([[segments.trigamma(a) - both, -both], [-both, segments.trigamma(b) - both]])
     variances = np.diag(np.linalg.inv(information))
     return float(max(np.sqrt(variances) / (a, b)))
 
 
 def _error(a: float, b: float, count: int, draw: np.random.Generator) -> float:
     """Return the greater of the relative errors of a and b, fitted to a sample."""
-    found = fit_beta(draw.beta(a, b, count)).calibration
-    assert isinstance(found, BetaCDF)
+    found = segments.fit_beta(draw.beta(a, b, count)).calibration
+    assert isinstance(found, segments.BetaCDF)
     return max(abs(found.a / a - 1.0), abs(found.b / b - 1.0))
 
 
@@ -116,14 +103,14 @@ class _Scored:
 
 
 def _judged(train: _Scored, dev: _Scored, draw: np.random.Generator) -> dict[str, float]:
-    first = Linear(-1.0, 1.0)
+    first = segments.Linear(-1.0, 1.0)
     groups = np.repeat(np.arange(len(train.scores)), train.scores.shape[1]).tolist()
-    unlabelled = fit_beta(train.scores.ravel(), first=first)
-    fit = fit_labelled(train.scores.ravel(), train.relevant.ravel(), first=first, groups=groups)
-    methods: dict[str, Calibration] = {
-        "raw": Identity(),
-        "cohere": COHERE,
-        "share": Constant(float(train.relevant.mean())),
+    unlabelled = segments.fit_beta(train.scores.ravel(), first=first)
+    fit = segments.fit_labelled(train.scores.ravel(), train.relevant.ravel(), first=first, groups=groups)
+    methods: dict[str, segments.Calibration] = {
+        "raw": segments.Identity(),
+        "cohere": segments.COHERE,
+        "share": segments.Constant(float(train.relevant.mean())),
         "unlabelled": unlabelled.calibration,
         "labelled": fit.calibration,
     }
@@ -139,7 +126,7 @@ def _judged(train: _Scored, dev: _Scored, draw: np.random.Generator) -> dict[str
     }
     for name, method in methods.items():
         predicted = method(dev.scores)
-        found = quality(predicted.ravel(), dev.relevant.ravel())
+        found = segments.quality(predicted.ravel(), dev.relevant.ravel())
         low, high = _interval(predicted, dev.relevant, draw)
         figures |= {
             f"ece.{name}": found.ece,
@@ -149,7 +136,7 @@ def _judged(train: _Scored, dev: _Scored, draw: np.random.Generator) -> dict[str
             f"log_loss.{name}": found.log_loss,
         }
         if name in DRAWN:
-            for number, each in enumerate(reliability(predicted.ravel(), dev.relevant.ravel()).bins):
+            for number, each in enumerate(segments.reliability(predicted.ravel(), dev.relevant.ravel()).bins):
                 key = f"bin.{name}.{number:02d}"
                 figures |= {f"{key}.predicted": each.predicted, f"{key}.observed": each.observed, f"{key}.n": each.n}
     return figures
@@ -160,7 +147,7 @@ def _interval(predicted: Floats, relevant: NDArray[np.bool_], draw: np.random.Ge
     found = []
     for _ in range(ROUNDS):
         drawn = draw.integers(len(predicted), size=len(predicted))
-        found.append(reliability(predicted[drawn].ravel(), relevant[drawn].ravel()).ece)
+        found.append(segments.reliability(predicted[drawn].ravel(), relevant[drawn].ravel()).ece)
     low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)
 

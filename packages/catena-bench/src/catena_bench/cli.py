@@ -21,7 +21,7 @@ from catena_bench import (
     entity_matching,
     fidelity,
     fusion_speed,
-    graph_cli,
+    graph,
     graph_speed,
     headings,
     segment_speed,
@@ -31,7 +31,7 @@ from catena_bench import (
     server_views,
     similar_docs,
     table_views,
-    tables_cli,
+    tables,
     views,
 )
 from catena_bench.options import JsonFile, errors_told, sizes_of, teller, write_figures
@@ -74,7 +74,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 servers_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 TABLES = {"views": views_table}  # of those with too many figures to print
-OWN_OPTIONS = {"graph": graph_cli.app, "servers": servers_app, "tables": tables_cli.app}
+OWN_OPTIONS = {"graph": graph.app, "servers": servers_app, "tables": tables.app}
 
 
 @app.command()
@@ -82,14 +82,7 @@ def bench(
     name: Annotated[Name, typer.Argument(help="Which benchmark.")],
     *,
     data: Annotated[Path | None, typer.Option(help="A directory of the benchmark's layout.")] = None,
-    size: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=NUMBER: "
-            + "; ".join(f"{of} has {' and '.join(names)}" for of, names in SIZES.items() if names)
-            + "."
-        ),
-    ] = None,
+    size: Annotated[list[str] | None, typer.Option(help=f"NAME=NUMBER: {_TOLD}.")] = None,
     model: Annotated[str | None, typer.Option(help="Name or path of a sentence-transformers model.")] = None,
     collection: Annotated[
         list[str] | None, typer.Option(help="Which of the collections below --data; all of them by default.")
@@ -113,13 +106,8 @@ def bench(
             ("model", model, "takes a model"),
             ("collection", collection, "takes collections"),
         ):
-            _only(
-                [each for each, known in PARAMETERS.items() if option in known],
-                name.value,
-                f"--{option}",
-                value,
-                what,
-            )
+            takers = [each for each, known in PARAMETERS.items() if option in known]
+            _only(takers, name.value, f"--{option}", value, what)
             chosen |= {option: value} if value else {}
         _only(PICTURES, name.value, "--plot", plot, "are drawn")
         for option, target in (("--json", json_file), ("--plot", plot)):
@@ -171,8 +159,7 @@ def start(
     run = opensearch if of_opensearch else elasticsearch
     try:
         with errors_told(console), run(nodes=nodes, heap=heap, version=version) as cluster:
-            for url in cluster.urls:
-                typer.echo(url)
+            typer.echo("\n".join(cluster.urls))
             told = f"{cluster.flavour} {cluster.version} started in {cluster.started_in:.0f} s; Ctrl-C ends it"
             console.print(told, markup=False)
             Event().wait()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, out, printable, write_json
+from catena.cli.console import err, out, plain, printable, write_json
 from catena.cli.failures import ProblemError
 from catena.cli.llm_options import AskedModel, ModelOptions, done
 from catena.cli.options import AsJson, grouped
@@ -17,7 +17,7 @@ from catena.cli.options import AsJson, grouped
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from catena_bench.judges.judging import Pair, PairwiseResult, Tally, Verdict
+    from catena_bench.judges.judging import Pair, PairwiseResult, Verdict
 
 UNDECIDED_SHOWN = 5  # questions that are named on stderr
 
@@ -65,7 +65,7 @@ def judge(
         )
     result = pairwise_result(verdicts, level=level)
     if as_json:
-        write_json(_as_json(result, verdicts))
+        write_json({**plain(result), "verdicts": verdicts})
     else:
         out().print(_table(result, level))
         out().print(_explained(result))
@@ -122,12 +122,15 @@ def _table(result: PairwiseResult, level: float) -> Table:
 
     made = table("Rule", "a wins", "tie", "b wins", "margin#", "p#", title=f"a against b, with {level:.0%} intervals")
     for name, tally in (("by score", result.by_score), ("by round", result.by_round)):
-        made.add_row(name, str(tally.win), str(tally.tie), str(tally.lose), _margin(tally), f"{tally.p:.3f}")
+        made.add_row(
+            name,
+            str(tally.win),
+            str(tally.tie),
+            str(tally.lose),
+            f"{100 * tally.margin.value:+.1f}",
+            f"{tally.p:.3f}",
+        )
     return made
-
-
-def _margin(tally: Tally) -> str:
-    return f"{100 * tally.margin.value:+.1f}"
 
 
 def _explained(result: PairwiseResult) -> str:
@@ -145,9 +148,3 @@ def _explained(result: PairwiseResult) -> str:
     if result.judge_variance is not None:
         lines.append(f"Variance of a score over repeats: {result.judge_variance:.2f}.")
     return "\n".join(lines)
-
-
-def _as_json(result: PairwiseResult, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    from catena.cli.console import plain
-
-    return {**plain(result), "verdicts": verdicts}

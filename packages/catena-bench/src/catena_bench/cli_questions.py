@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from catena import Entry
     from catena.effects import Step
     from catena_bench.questions.dataset import QuestionType
-    from catena_bench.questions.generation import GeneratedQuestions
+    from catena_bench.questions.generation import GeneratedQuestions, Rejected
 
 REJECTED_SHOWN = 20  # questions that were not used; --json has all
 
@@ -131,14 +131,16 @@ def _check_target(folder: Path | None, *, force: bool) -> None:
 
 def _all(
     entries: Sequence[Entry], per_section: int, types: Sequence[QuestionType], guidance: str
-) -> Step[tuple[GeneratedQuestions, ...]]:
-    """Ask about all documents side by side.
+) -> Step[GeneratedQuestions]:
+    """Ask about all documents side by side, and return what was made of them as if they were one.
 
     Raises:
         CatenaError: not a failure of the model, but of what surrounds it.
     """
+    from dataclasses import fields
+
     from catena.effects import Failed, together
-    from catena_bench.questions.generation import generate_scope_questions
+    from catena_bench.questions.generation import GeneratedQuestions, generate_scope_questions
 
     steps = [
         generate_scope_questions(
@@ -147,34 +149,33 @@ def _all(
         for entry in entries
     ]
     results = yield from together(steps)
-    made: list[GeneratedQuestions] = []
     for result in results:
         if isinstance(result, Failed):
             raise result.error
-        made.append(result)
-    return tuple(made)
+    names = [each.name for each in fields(GeneratedQuestions)]
+    return GeneratedQuestions(
+        **{name: tuple(each for made in results for each in getattr(made, name)) for name in names}
+    )
 
 
-def _write(folder: Path, entries: Sequence[Entry], made: Sequence[GeneratedQuestions], *, force: bool) -> None:
+def _write(folder: Path, entries: Sequence[Entry], made: GeneratedQuestions, *, force: bool) -> None:
     from catena_bench.questions.dataset import ScopeDataset, write_scope_dataset
 
-    found = [question for each in made for question in each.questions]
-    if not found:
-        lost = next((part for each in made for part in each.degraded), None)
-        rejected = next((each for of_one in made for each in of_one.rejected), None)
-        why = lost.why if lost else rejected.reason if rejected else "no section is long enough to be asked about"
+    if not made.questions:
+        reasons = [*(lost.why for lost in made.degraded), *(each.reason for each in made.rejected)]
+        why = next(iter(reasons), "no section is long enough to be asked about")
         raise ProblemError(
             f"there is no question, and nothing was written: {why}", "another model, or other files", 1
         )
-    dataset = ScopeDataset.of([(entry.document, entry.sections) for entry in entries], found)
+    dataset = ScopeDataset.of([(entry.document, entry.sections) for entry in entries], made.questions)
     write_scope_dataset(folder, dataset, overwrite=force)
 
 
-def _tell(made: Sequence[GeneratedQuestions]) -> None:
+def _tell(made: GeneratedQuestions) -> None:
     """Say on stderr for which sections there are no questions because the model failed."""
     from catena.cli.rendering import number
 
-    lost = [part for each in made for part in each.degraded]
+    lost = made.degraded
     for part in lost[:REJECTED_SHOWN]:
         err().print(printable(f"no {part.what}: {part.why}", one_line=True), style="yellow", soft_wrap=True)
     if lost:
@@ -185,61 +186,54 @@ def _tell(made: Sequence[GeneratedQuestions]) -> None:
 
 
 def _as_json(
-    folder: Path, entries: Sequence[Entry], made: Sequence[GeneratedQuestions], types: Sequence[QuestionType]
+    folder: Path, entries: Sequence[Entry], made: GeneratedQuestions, types: Sequence[QuestionType]
 ) -> dict[str, Any]:
     from catena_bench.questions.dataset import type_distribution
 
-    found = [question for each in made for question in each.questions]
     return {
         "out": folder,
         "documents": len(entries),
         "sections": sum(len(entry.chunks) for entry in entries),
-        "too_short": sum(len(each.too_short) for each in made),
-        "questions": len(found),
-        "types": type_distribution(found, types),
-        "rejected": [each for of_one in made for each in of_one.rejected],
-        "degraded": [part for each in made for part in each.degraded],
+        "too_short": len(made.too_short),
+        "questions": len(made.questions),
+        "types": type_distribution(made.questions, types),
+        "rejected": made.rejected,
+        "degraded": made.degraded,
     }
 
 
-def _show(
-    folder: Path, entries: Sequence[Entry], made: Sequence[GeneratedQuestions], types: Sequence[QuestionType]
-) -> None:
+def _show(folder: Path, entries: Sequence[Entry], made: GeneratedQuestions, types: Sequence[QuestionType]) -> None:
     from catena.cli.rendering import number
     from catena_bench.questions.generation import LEAST_WORDS
 
-    found = [question for each in made for question in each.questions]
-    rejected = [(each.question, each.reason) for of_one in made for each in of_one.rejected]
-    short = sum(len(each.too_short) for each in made)
+    rejected, short = made.rejected, len(made.too_short)
     sections = sum(len(entry.chunks) for entry in entries)
     out().print(_distribution(made, types))
     if rejected:
         out().print(_rejected(rejected))
-    told = [
-        f"{number(len(found), 'question')} about {number(sections, 'section')} of {number(len(entries), 'document')}"
-    ]
+    about = f"{number(sections, 'section')} of {number(len(entries), 'document')}"
+    told = [f"{number(len(made.questions), 'question')} about {about}"]
     told += [f"{number(short, 'section')} of fewer than {LEAST_WORDS} words not asked about"] * bool(short)
     told += [f"{number(len(rejected), 'question')} not used"] * bool(rejected)
     out().print(f"{'; '.join(told)}. Written: {printable(str(folder), one_line=True)}")
 
 
-def _distribution(made: Sequence[GeneratedQuestions], types: Sequence[QuestionType]) -> Table:
+def _distribution(made: GeneratedQuestions, types: Sequence[QuestionType]) -> Table:
     """Return how many questions are of each type, as Figure 5 of the paper has it."""
     from catena.cli.rendering import table
     from catena_bench.questions.dataset import type_distribution
 
-    found = [question for each in made for question in each.questions]
     listed = table("Type", "Questions#", "Share#")
-    for name, share in type_distribution(found, types).items():
+    for name, share in type_distribution(made.questions, types).items():
         listed.add_row(printable(name, one_line=True), str(share.count), f"{share.share:.0%}")
     return listed
 
 
-def _rejected(rejected: Sequence[tuple[str, str]]) -> Table:
+def _rejected(rejected: Sequence[Rejected]) -> Table:
     from catena.cli.rendering import table
 
     more = f", the first {REJECTED_SHOWN} of {len(rejected)}" if len(rejected) > REJECTED_SHOWN else ""
     listed = table("Question", "Why not", title=f"Not used{more}")
-    for question, reason in rejected[:REJECTED_SHOWN]:
-        listed.add_row(printable(question, one_line=True), printable(reason, one_line=True))
+    for each in rejected[:REJECTED_SHOWN]:
+        listed.add_row(printable(each.question, one_line=True), printable(each.reason, one_line=True))
     return listed

@@ -109,6 +109,18 @@ def some_of_each_kind(questions: Iterable[CollectionQuestion], most: int | None)
     return tuple(question for group in taken.values() for question in group[:most])
 
 
+def answered(collection: SimilarDocuments, most: int | None) -> list[CollectionQuestion]:
+    """Return the first `most` questions of each kind that have an answer.
+
+    Raises:
+        ParameterError: none has.
+    """
+    judged = [question for question in some_of_each_kind(collection.questions, most) if question.gold]
+    if not judged:
+        raise ParameterError("questions", f"{len(collection.questions)} without gold", "some that have an answer")
+    return judged
+
+
 def entry_of(document_id: str, path: Path) -> Entry:
     """Return a file of a collection, read and cut as the library does by default."""
     how = Preparation()

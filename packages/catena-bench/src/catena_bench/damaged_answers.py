@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z*\"])")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w.])")
@@ -50,10 +52,12 @@ class AnswerDamage:
     family: str
     change: Change
 
-    def applied(self, window: AnswerWindow, seed: int) -> str | None:
-        """Return the damaged answer, or None where it cannot be made or would be the same."""
+    def applied(self, window: AnswerWindow, seed: int) -> AnswerWindow | None:
+        """Return the window with a damaged answer, or None where it cannot be made or would be the same."""
         answer = self.change(window, Random(f"{self.name}/{seed}"))
-        return None if answer is None or answer.split() == window.answer.split() else answer
+        if answer is None or answer.split() == window.answer.split():
+            return None
+        return replace(window, answer=answer)
 
 
 # --- parts of an answer ------------------------------------------------------------------------------------------
@@ -173,15 +177,19 @@ def _every(window: AnswerWindow, _: Random, *, keep: Callable[[int, str], bool])
 Rows: TypeAlias = list[list[str]]
 
 
-def _table(window: AnswerWindow, draw: Random, *, edit: Callable[[Rows, Random], Rows | None]) -> str | None:
+def _table(window: AnswerWindow, draw: Random, *, edit: Callable[[Rows, Random], Rows]) -> str | None:
     """Edit the cells of one table: the header is row 0, the rule is left out."""
 
     def on_block(block: str) -> str | None:
         lines = [line for line in block.splitlines() if not _RULE.match(line)]
         rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
-        before = [list(row) for row in rows]
-        changed = edit(rows, Random(block)) if len(rows) > 2 and len(set(map(len, rows))) == 1 else None
-        if changed is None or changed == before or not changed:
+        if len(rows) < 3 or len(set(map(len, rows))) > 1:
+            return None
+        try:
+            changed = edit([list(row) for row in rows], Random(block))
+        except IndexError:  # it has no such column
+            return None
+        if not changed or changed == rows:
             return None
         shown = ["| " + " | ".join(row) + " |" for row in changed]
         return "\n".join([shown[0], "|" + " --- |" * len(changed[0]), *shown[1:]])
@@ -189,42 +197,31 @@ def _table(window: AnswerWindow, draw: Random, *, edit: Callable[[Rows, Random],
     return _edited(window, "table", draw.random(), on_block)
 
 
-def _swap_rows(rows: Rows, _: Random, one: int, other: int) -> Rows:
-    rows[one], rows[other] = rows[other], rows[one]
+def _swapped(parts: Sequence[T], one: int, other: int) -> list[T]:
+    """Return the parts with two of them exchanged."""
+    found = list(parts)
+    found[one], found[other] = found[other], found[one]
+    return found
+
+
+def _swap_in_rows(rows: Rows, _: Random, column: int) -> Rows:
+    rows[1][column], rows[2][column] = rows[2][column], rows[1][column]
     return rows
 
 
-def _swap_in_rows(rows: Rows, _: Random, column: int, one: int, other: int) -> Rows | None:
-    if column >= len(rows[0]) or rows[one][column] == rows[other][column]:
-        return None
-    rows[one][column], rows[other][column] = rows[other][column], rows[one][column]
-    return rows
+def _swap_cells(rows: Rows, _: Random, one: int, other: int) -> Rows:
+    return [rows[0], _swapped(rows[1], one, other), *rows[2:]]
 
 
-def _swap_cells(rows: Rows, _: Random, row: int, one: int, other: int) -> Rows | None:
-    if max(one, other) >= len(rows[0]):
-        return None
-    rows[row][one], rows[row][other] = rows[row][other], rows[row][one]
-    return rows
+def _swap_columns(rows: Rows, _: Random, one: int, other: int, first: int) -> Rows:
+    return [*rows[:first], *(_swapped(row, one, other) for row in rows[first:])]
 
 
-def _swap_columns(rows: Rows, _: Random, one: int, other: int, header: bool) -> Rows | None:
-    if max(one, other) >= len(rows[0]):
-        return None
-    for row in rows if header else rows[1:]:
-        row[one], row[other] = row[other], row[one]
-    return rows
+def _drop_column(rows: Rows, _: Random, column: int) -> Rows:
+    return [row[:column] + row[column + 1 :] for row in rows] if len(rows[0]) > 1 else rows
 
 
-def _drop_column(rows: Rows, _: Random, column: int) -> Rows | None:
-    return (
-        [row[:column] + row[column + 1 :] if column >= 0 else row[:-1] for row in rows] if len(rows[0]) > 1 else None
-    )
-
-
-def _rotate_column(rows: Rows, _: Random, column: int) -> Rows | None:
-    if column >= len(rows[0]):
-        return None
+def _rotate_column(rows: Rows, _: Random, column: int) -> Rows:
     values = [row[column] for row in rows[1:]]
     for row, value in zip(rows[1:], [*values[1:], values[0]], strict=True):
         row[column] = value
@@ -238,24 +235,8 @@ def _set_cell(rows: Rows, draw: Random, value: str | None) -> Rows:
     return rows
 
 
-def _copy_row(rows: Rows, _: Random, times: int) -> Rows:
-    return [*rows, *[list(rows[-1]) for _ in range(times)]]
-
-
-def _new_row(rows: Rows, _: Random) -> Rows:
-    return [*rows, [f"{cell} 2" for cell in rows[1]]]
-
-
 def _new_column(rows: Rows, draw: Random) -> Rows:
     return [[*row, "Remark" if i == 0 else f"{draw.randrange(1, 90)}"] for i, row in enumerate(rows)]
-
-
-def _transposed(rows: Rows, _: Random) -> Rows:
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _merged_cells(rows: Rows, _: Random) -> Rows:
-    return [[row[0], "".join(row[1:]).replace(" ", "")] for row in rows]
 
 
 # --- order -------------------------------------------------------------------------------------------------------
@@ -267,9 +248,7 @@ def _swap_blocks(window: AnswerWindow, draw: Random, *, kind: str, apart: int) -
     if len(places) <= apart:
         return None
     start = draw.randrange(len(places) - apart)
-    one, other = places[start], places[start + apart]
-    blocks[one], blocks[other] = blocks[other], blocks[one]
-    return text_of(blocks)
+    return text_of(_swapped(blocks, places[start], places[start + apart]))
 
 
 def _move_block(window: AnswerWindow, draw: Random, *, kind: str, to: float) -> str | None:
@@ -281,8 +260,7 @@ def _move_block(window: AnswerWindow, draw: Random, *, kind: str, to: float) -> 
     target = int(to * (len(blocks) - 1))
     if abs(place - target) < 2:
         return None
-    block = blocks.pop(place)
-    blocks.insert(target, block)
+    blocks.insert(target, blocks.pop(place))
     return text_of(blocks)
 
 
@@ -303,14 +281,6 @@ def _reorder_sentences(window: AnswerWindow, draw: Random, *, how: Callable[[lis
         return changed if changed != block else None
 
     return _edited(window, "paragraph", draw.random(), edit)
-
-
-def _first_two(parts: list[str]) -> list[str]:
-    return [*parts[1::-1], *parts[2:]]
-
-
-def _last_first(parts: list[str]) -> list[str]:
-    return [parts[-1], *parts[:-1]]
 
 
 # --- repetition, cuts, whole answers -----------------------------------------------------------------------------
@@ -337,12 +307,7 @@ def _loop(window: AnswerWindow, draw: Random, *, what: str, times: int, share: f
 
 def _cut(window: AnswerWindow, _: Random, *, start: float, end: float, note: str = "") -> str | None:
     length = len(window.answer)
-    kept = window.answer[: int(start * length)], window.answer[int(end * length) :]
-    return note.join(kept) if note else "".join(kept)
-
-
-def _instead(window: AnswerWindow, _: Random, *, text: str) -> str:
-    return text
+    return note.join((window.answer[: int(start * length)], window.answer[int(end * length) :]))
 
 
 def _beside(window: AnswerWindow, _: Random, *, text: str, share: float) -> str:
@@ -376,8 +341,7 @@ def _foreign(window: AnswerWindow, draw: Random, *, what: str, share: float) -> 
 
 def _translated(window: AnswerWindow, _: Random, *, alphabet: str) -> str:
     """Return the answer with every letter replaced, numbers and layout kept: as far off as a translation."""
-    table = str.maketrans("abcdefghijklmnopqrstuvwxyz", alphabet)
-    return window.answer.lower().translate(table)
+    return window.answer.lower().translate(str.maketrans("abcdefghijklmnopqrstuvwxyz", alphabet))
 
 
 def _summary(window: AnswerWindow, _: Random, *, keep: int) -> str:
@@ -500,7 +464,7 @@ WORDS = (
 )  # fmt: skip
 
 
-def _round_all(window: AnswerWindow, _: Random) -> str:
+def _rounded(window: AnswerWindow, _: Random) -> str:
     return _NUMBER.sub(lambda match: f"{round(_digits(match[0]), -1)}", window.answer)
 
 
@@ -580,11 +544,12 @@ def damages() -> tuple[AnswerDamage, ...]:
 
 
 Add: TypeAlias = Callable[..., None]
+PLACES = {"first": 0.0, "middle": 0.5, "last": 0.99}
 
 
 def _add_omissions(add: Add) -> None:
     for kind in ("paragraph", "heading", "list", "table", "caption"):
-        for name, share in (("first", 0.0), ("middle", 0.5), ("last", 0.99)):
+        for name, share in PLACES.items():
             add("omission", f"{kind}-{name}", _drop, kind=kind, share=share)
     for share in (0.1, 0.5, 0.9):
         for which, name in ((0, "first"), (1, "second"), (-1, "last")):
@@ -593,7 +558,7 @@ def _add_omissions(add: Add) -> None:
         add("omission", f"words-{n}", _drop_words, n=n)
     add("omission", "words-of-item", _drop_words, n=3, kind="list")
     for kind in ("list", "table"):
-        for name, share in (("first", 0.0), ("middle", 0.5), ("last", 0.99)):
+        for name, share in PLACES.items():
             add("omission", f"{kind}-line-{name}", _drop_line, kind=kind, which=share)
     add("omission", "half-paragraph-first", _half_paragraph, first=False)
     add("omission", "half-paragraph-second", _half_paragraph, first=True)
@@ -604,18 +569,18 @@ def _add_omissions(add: Add) -> None:
 
 
 def _add_tables(add: Add) -> None:
-    edits: dict[str, Callable[..., Rows | None]] = {
-        "rows-1-2": partial(_swap_rows, one=1, other=2),
-        "rows-first-last": partial(_swap_rows, one=1, other=-1),
-        "rows-last-two": partial(_swap_rows, one=-2, other=-1),
-        "header-with-row": partial(_swap_rows, one=0, other=1),
+    edits: dict[str, Callable[..., Rows]] = {
+        "rows-1-2": lambda rows, _: _swapped(rows, 1, 2),
+        "rows-first-last": lambda rows, _: _swapped(rows, 1, -1),
+        "rows-last-two": lambda rows, _: _swapped(rows, -2, -1),
+        "header-with-row": lambda rows, _: _swapped(rows, 0, 1),
         "rows-reversed": lambda rows, _: [rows[0], *rows[:0:-1]],
-        "transposed": _transposed,
-        "cells-merged": _merged_cells,
-        "row-invented": _new_row,
+        "transposed": lambda rows, _: [list(column) for column in zip(*rows, strict=True)],
+        "cells-merged": lambda rows, _: [[row[0], "".join(row[1:]).replace(" ", "")] for row in rows],
+        "row-invented": lambda rows, _: [*rows, [f"{cell} 2" for cell in rows[1]]],
         "column-invented": _new_column,
-        "row-doubled": partial(_copy_row, times=1),
-        "row-loop": partial(_copy_row, times=30),
+        "row-doubled": lambda rows, _: [*rows, rows[-1]],
+        "row-loop": lambda rows, _: [*rows, *[rows[-1]] * 30],
         "cell-emptied": partial(_set_cell, value=""),
         "cell-dash": partial(_set_cell, value="n/a"),
         "cell-copied": partial(_set_cell, value=None),
@@ -625,11 +590,11 @@ def _add_tables(add: Add) -> None:
     for column in (0, 1, 2):
         edits[f"column-{column}-dropped"] = partial(_drop_column, column=column)
         edits[f"column-{column}-rotated"] = partial(_rotate_column, column=column)
-        edits[f"column-{column}-value-in-other-row"] = partial(_swap_in_rows, column=column, one=1, other=2)
+        edits[f"column-{column}-value-in-other-row"] = partial(_swap_in_rows, column=column)
     for one, other in ((0, 1), (1, 2), (0, 2)):
-        edits[f"cells-{one}-{other}"] = partial(_swap_cells, row=1, one=one, other=other)
-        edits[f"columns-{one}-{other}"] = partial(_swap_columns, one=one, other=other, header=True)
-        edits[f"columns-{one}-{other}-under-one-header"] = partial(_swap_columns, one=one, other=other, header=False)
+        edits[f"cells-{one}-{other}"] = partial(_swap_cells, one=one, other=other)
+        edits[f"columns-{one}-{other}"] = partial(_swap_columns, one=one, other=other, first=0)
+        edits[f"columns-{one}-{other}-under-one-header"] = partial(_swap_columns, one=one, other=other, first=1)
     for name, edit in edits.items():
         add("table", name, _table, edit=edit)
 
@@ -641,7 +606,12 @@ def _add_orders(add: Add) -> None:
     for kind in ("paragraph", "heading", "list"):
         for target in (0.0, 1.0):
             add("order", f"{kind}-to-{target:g}", _move_block, kind=kind, to=target)
-    for name, how in (("two", _first_two), ("last-first", _last_first), ("reversed", lambda parts: parts[::-1])):
+    orders: dict[str, Callable[[list[str]], list[str]]] = {
+        "two": lambda parts: [*parts[1::-1], *parts[2:]],
+        "last-first": lambda parts: [parts[-1], *parts[:-1]],
+        "reversed": lambda parts: parts[::-1],
+    }
+    for name, how in orders.items():
         add("order", f"items-{name}", _reorder_lines, how=how)
         add("order", f"sentences-{name}", _reorder_sentences, how=how)
 
@@ -655,7 +625,7 @@ def _add_values(add: Add) -> None:
         add("unit", f"{one}-to-{other or 'nothing'}", _replace_word, one=one, other=other)
     for one, other in WORDS:
         add("word", f"{one}-to-{other or 'nothing'}".replace(" ", "-"), _replace_word, one=one, other=other)
-    add("value", "all-rounded", _round_all)
+    add("value", "all-rounded", _rounded)
     for n in (2, 4, 12):
         add("word", f"merged-{n}", _merge_words, n=n)
     for one, other in (("l", "1"), ("o", "0"), ("e", "c"), ("n", "r")):
@@ -686,7 +656,7 @@ def _add_additions(add: Add) -> None:
 
 def _add_wholes(add: Add) -> None:
     for name, text in REFUSALS.items():
-        add("refusal", name, _instead, text=text)
+        add("refusal", name, lambda window, _, text: text, text=text)
     for name in ("english", "german", "chinese"):
         add("refusal", f"{name}-at-the-end", _beside, text=REFUSALS[name], share=1.0)
     for percent in (3, 10, 25, 40, 50, 60, 75, 85, 90, 95, 97, 98, 99):

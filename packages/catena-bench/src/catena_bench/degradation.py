@@ -20,19 +20,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from catena import Chunk, Library, ParameterError, Ranking
+from catena import Chunk, Library, Ranking
 from catena.effects import Search, Services
 from catena.enrichment import StaticEmbedder
 from catena.evaluation import Ranked, item_recall
 from catena.store import LibraryStore
-from catena_bench.collection import (
-    CollectionQuestion,
-    Judge,
-    SimilarDocuments,
-    chunks_in,
-    read_collection,
-    some_of_each_kind,
-)
+from catena_bench.collection import CollectionQuestion, Judge, SimilarDocuments, answered, chunks_in, read_collection
 from catena_bench.figures import mean_figures
 from catena_bench.views_retrievers import PlainBm25, words_of
 
@@ -64,9 +57,7 @@ def run(
         ParameterError: no question has an answer.
     """
     collection = read_collection(data)
-    judged = [question for question in some_of_each_kind(collection.questions, questions) if question.gold]
-    if not judged:
-        raise ParameterError("questions", f"{len(collection.questions)} without gold", "some that have an answer")
+    judged = answered(collection, questions)
     sizes = sizes_for(len(collection.files))
     with TemporaryDirectory(prefix="catena-bench-") as folder, Library.open(Path(folder) / "library") as library:
         tell(f"indexing {len(collection.files)} documents")

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
-from time import process_time
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from catena import ParameterError
 from catena.model import EvaluationError
 from catena.text import TermMatcher, is_border, normalise_query, normalise_term
+from catena_bench.figures import timed
 
-T = TypeVar("T")
 Spans: TypeAlias = Iterable[tuple[int, int]]
 Finder: TypeAlias = Callable[[str], Spans]
 """A normalised text -> all places of all terms, borders not yet looked at."""
@@ -61,8 +60,8 @@ def run(
         raise ParameterError("sizes", (terms, chunks), "integers >= 1")
     names, texts = generated(terms, chunks)
     tell(f"{terms} terms, {chunks} chunks generated")
-    build_seconds, matcher = _timed(lambda: TermMatcher(names))
-    match_seconds, found = _timed(lambda: [matcher.all_in(text) for text in texts])
+    build_seconds, matcher = timed(lambda: TermMatcher(names))
+    match_seconds, found = timed(lambda: [matcher.all_in(text) for text in texts])
     matches = sum(map(len, found))
     tell(f"built in {build_seconds:.2f} s, matched in {match_seconds:.2f} s")
     figures: dict[str, float] = {
@@ -119,9 +118,9 @@ def _compared(
     found: Sequence[tuple[str, ...]],
 ) -> dict[str, float]:
     """Time a peer and us on the same chunks, and check that both find the same."""
-    build_seconds, find = _timed(lambda: prepare(matcher.terms))
-    peer_seconds, theirs = _timed(lambda: [_between_borders(find, text) for text in texts])
-    our_seconds, _ = _timed(lambda: [matcher.all_in(text) for text in texts])
+    build_seconds, find = timed(lambda: prepare(matcher.terms))
+    peer_seconds, theirs = timed(lambda: [_between_borders(find, text) for text in texts])
+    our_seconds, _ = timed(lambda: [matcher.all_in(text) for text in texts])
     for place, (one, other) in enumerate(zip(theirs, found, strict=False)):
         if one != set(other):
             raise EvaluationError(f"{peer} and ours differ at chunk {place}: {sorted(one ^ set(other))[:5]}")
@@ -135,12 +134,6 @@ def _compared(
 def _between_borders(find: Finder, text: str) -> set[str]:
     normal = normalise_query(text)
     return {normal[a:b] for a, b in find(normal) if is_border(normal, a) and is_border(normal, b)}
-
-
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    start = process_time()
-    result = work()
-    return process_time() - start, result
 
 
 def _one_by_one(terms: Sequence[str]) -> Finder:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
+from itertools import islice
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -23,7 +23,8 @@ from typing import TypeAlias
 from catena import ParameterError, prompts
 from catena.formatting import Fidelity, FidelityOptions, align, fidelity, markdown_words, source_of, source_words
 from catena.parsing import parse_bytes
-from catena_bench.damaged_answers import AnswerWindow, blocks_of, damages, kind_of, text_of
+from catena_bench.damaged_answers import AnswerDamage, AnswerWindow, blocks_of, damages, kind_of, text_of
+from catena_bench.figures import seconds_of
 from catena_bench.generated_pdfs import generated_pdfs
 
 Vary: TypeAlias = Callable[[AnswerWindow, Random], AnswerWindow | None]
@@ -42,6 +43,7 @@ class Harmless:
 
     name: str
     vary: Vary
+    family: str = "harmless"
 
     def applied(self, window: AnswerWindow, seed: int) -> AnswerWindow | None:
         """Return a window that is still faithful, or None where the variation changes nothing."""
@@ -165,9 +167,8 @@ def _split_words(window: AnswerWindow, draw: Random) -> AnswerWindow:
 def _misspelt(window: AnswerWindow, draw: Random) -> AnswerWindow:
     """Misspell two long words on the page; the answer has them right."""
     words = window.source.split(" ")
-    for place in draw.sample(
-        [i for i, word in enumerate(words) if word.isalpha() and word.islower() and len(word) > 6], 2
-    ):
+    long = [i for i, word in enumerate(words) if word.isalpha() and word.islower() and len(word) > 6]
+    for place in draw.sample(long, 2):
         words[place] = words[place][:3] + words[place][4] + words[place][3] + words[place][5:]
     return replace(window, source=" ".join(words))
 
@@ -222,9 +223,9 @@ def _table_over_pages(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     found = False
     for block in blocks_of(window.answer):
         lines = list(_printed(block, 90, "•"))
-        if kind_of(block) == "table" and len(lines) > 3:
-            lines = [*lines[:3], "Page 7", lines[0], *lines[3:]]
-            found = True
+        if over := kind_of(block) == "table" and len(lines) > 3:
+            lines[3:3] = ["Page 7", lines[0]]
+        found |= over
         shown += lines
     return replace(window, source="\n".join(shown)) if found else None
 
@@ -236,10 +237,6 @@ def _unnumbered(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     for number, title in numbers[1::2]:
         lines = [line[len(number) + 1 :] if line.startswith(f"{number} {title[:20]}") else line for line in lines]
     return replace(window, source="\n".join(lines)) if numbers[1::2] else None
-
-
-def _ligatures(source: str) -> str:
-    return source.replace("ffi", "ﬃ").replace("fi", "ﬁ").replace("fl", "ﬂ")
 
 
 def _capital_headings(window: AnswerWindow, _: Random) -> AnswerWindow:
@@ -295,7 +292,7 @@ def harmless_kinds() -> tuple[Harmless, ...]:
     in_source: dict[str, Callable[[str], str]] = {
         "hyphenated": _hyphenated,
         "hyphenated-softly": partial(_hyphenated, hyphen="\u00ad"),
-        "ligatures": _ligatures,
+        "ligatures": lambda text: text.replace("ffi", "ﬃ").replace("fi", "ﬁ").replace("fl", "ﬂ"),
         "dashes": lambda text: text.replace("•", "–"),
         "other-bullets": lambda text: text.replace("•", "▪"),
         "wide-spaces": lambda text: text.replace(" ", "\u00a0"),
@@ -377,25 +374,19 @@ def run(
 def trials(windows: Sequence[AnswerWindow], *, per_kind: int, options: FidelityOptions) -> Iterator[Trial]:
     """Judge answers of every kind, on windows of the kind's half: even kinds and even documents are for tuning."""
     halves = [[window for window in windows if window.document % 2 == half] for half in (0, 1)]
-    families: dict[str, int] = defaultdict(int)
+    families: Counter[str] = Counter()
+    kinds: list[tuple[AnswerDamage | Harmless, int, int]] = []
     for damage in damages():
-        half = families[damage.family] % 2
+        kinds.append((damage, families[damage.family] % 2, per_kind))
         families[damage.family] += 1
-        done = 0
-        for window in _spread(halves[half], damage.name):
-            answer = damage.applied(window, window.document)
-            if answer is not None and done < per_kind:
-                done += 1
-                judged = judge(replace(window, answer=answer), options)
-                yield Trial(name=damage.name, family=damage.family, harmless=False, tuning=half == 0, judged=judged)
-    for place, kind in enumerate(harmless_kinds()):
-        done = 0
-        for window in _spread(halves[place % 2], kind.name):
-            varied = kind.applied(window, window.document)
-            if varied is not None and done < HARMLESS_PER_KIND:
-                done += 1
-                judged = judge(varied, options)
-                yield Trial(name=kind.name, family="harmless", harmless=True, tuning=place % 2 == 0, judged=judged)
+    kinds += [(kind, place % 2, HARMLESS_PER_KIND) for place, kind in enumerate(harmless_kinds())]
+    for kind, half, most in kinds:
+        changed = (kind.applied(window, window.document) for window in _spread(halves[half], kind.name))
+        for window in islice(filter(None, changed), most):
+            yield Trial(
+                name=kind.name, family=kind.family, harmless=isinstance(kind, Harmless), tuning=half == 0,
+                judged=judge(window, options),
+            )  # fmt: skip
     for window in windows:
         tuning = window.document % 2 == 0
         yield Trial(name="truth", family="harmless", harmless=True, tuning=tuning, judged=judge(window, options))
@@ -410,43 +401,27 @@ def shares(found: Iterable[Trial]) -> dict[str, float]:
     """Return the shares of one half; a family without trials is left out."""
     groups: dict[str, list[bool]] = defaultdict(list)
     for trial in found:
-        seen = not trial.judged.faithful
-        if trial.harmless:
-            groups["false_alarms"].append(seen)
-        else:
-            groups["detected"].append(seen)
-            groups[f"detected.{trial.family}"].append(seen)
+        for name in ("false_alarms",) if trial.harmless else ("detected", f"detected.{trial.family}"):
+            groups[name].append(not trial.judged.faithful)
     figures = {name: sum(group) / len(group) for name, group in groups.items()}
     return figures | {f"n.{name}": float(len(group)) for name, group in groups.items()}
 
 
 def speed(windows: Sequence[AnswerWindow], options: FidelityOptions) -> dict[str, float]:
     """Return how long a faithful window takes, in milliseconds, and how long it is: medians."""
-    times = []
-    for window in windows:
-        start = time.perf_counter()
-        judge(window, options)
-        times.append(1e3 * (time.perf_counter() - start))
+    times = [1e3 * seconds_of(partial(judge, window, options)) for window in windows]
     return {"milliseconds": median(times), "words": float(median(len(window.source.split()) for window in windows))}
 
 
 def generated_windows() -> Iterator[AnswerWindow]:
     """Give the windows of the sixteen generated manuals, read back from their PDFs as a model is shown them."""
-    rules = prompts.load("markdown_format")
     manuals = list(generated_pdfs())
     for number, manual in enumerate(manuals):
         parsed = parse_bytes(manual.pdf, f"{manual.name}.pdf")
         foreign = manuals[(number + 1) % len(manuals)].markdown
         before = ""
         for source, answer in divided(source_of(parsed).text, manual.markdown):
-            yield AnswerWindow(
-                source=source,
-                answer=answer,
-                previous=before,
-                foreign=foreign,
-                rules=f"{rules.system}\n{rules.template}",
-                document=number,
-            )
+            yield _window(source, answer, foreign, number, before)
             before = answer
 
 
@@ -459,17 +434,18 @@ def real_windows(data: Path) -> Iterator[AnswerWindow]:
     files = sorted(data.rglob("*.md"))
     if not files:
         raise ParameterError("data", str(data), "a directory that holds Markdown files")
-    rules = prompts.load("markdown_format")
     chosen = files[:: max(1, len(files) // FILES)][:FILES]
     texts = [file.read_text(encoding="utf-8") for file in chosen]
     for number, text in enumerate(texts):
-        yield AnswerWindow(
-            source=layout_text(text),
-            answer=text,
-            foreign=texts[(number + 1) % len(texts)],
-            rules=f"{rules.system}\n{rules.template}",
-            document=number,
-        )
+        yield _window(layout_text(text), text, texts[(number + 1) % len(texts)], number)
+
+
+def _window(source: str, answer: str, foreign: str, document: int, previous: str = "") -> AnswerWindow:
+    rules = prompts.load("markdown_format")
+    rules_text = f"{rules.system}\n{rules.template}"
+    return AnswerWindow(
+        source=source, answer=answer, previous=previous, foreign=foreign, rules=rules_text, document=document
+    )
 
 
 def divided(source: str, markdown: str, words: int = WORDS) -> Iterator[tuple[str, str]]:

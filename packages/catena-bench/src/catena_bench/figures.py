@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, quantiles
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import TypeVar
 
 from catena.evaluation import MeanScore, bootstrap_interval, compare, holm
 
+T = TypeVar("T")
 PERCENT = 100.0
 ROUNDS = 2_000  # bootstrap samples, and sign patterns of a test
 
@@ -67,6 +69,11 @@ def percentiles(key: str, times: Sequence[float], of: str = "") -> dict[str, flo
 
 def seconds_of(work: Callable[[], object]) -> float:
     """Return the seconds that some work takes."""
-    start = perf_counter()
-    work()
-    return perf_counter() - start
+    return timed(work, perf_counter)[0]
+
+
+def timed(work: Callable[[], T], clock: Callable[[], float] = process_time) -> tuple[float, T]:
+    """Return the seconds of processor time, or of another clock, that some work takes, and what it returns."""
+    start = clock()
+    result = work()
+    return clock() - start, result

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import quantiles
-from time import process_time
 from typing import Any
 
 from catena import Document, Entry, Library, Ranking, Services
@@ -22,6 +21,7 @@ from catena.enrichment import StaticEmbedder
 from catena.library import prepare
 from catena.retrieval import DEFAULT_ROUTES, retrieve
 from catena_bench.collection import library_of
+from catena_bench.figures import timed
 from catena_bench.synthetic_manuals import PARTS, manual_markdown
 
 CHUNKS = 10_000
@@ -47,9 +47,7 @@ class _Clocked:
 
     def search(self, request: Search) -> Ranking:
         """Answer from the store."""
-        start = process_time()
-        ranking = self.library.store.search(request)
-        taken = process_time() - start
+        taken, ranking = timed(partial(self.library.store.search, request))
         if request.among is None:
             self.in_routes += taken
             self.kept[request.query, request.route] = ranking
@@ -75,9 +73,8 @@ class _Clocked:
 
     def embed_query(self, text: str) -> Any:
         """Embed a question."""
-        start = process_time()
-        vector = self.embedder.embed_query(text)
-        self.in_routes += process_time() - start
+        taken, vector = timed(partial(self.embedder.embed_query, text))
+        self.in_routes += taken
         return vector
 
 
@@ -124,28 +121,23 @@ def run(
         def note(name: str, seconds: float) -> None:
             times.setdefault(name, []).append(seconds * 1_000)
 
-        def clocked_seconds(work: Callable[[], object]) -> float:
-            start = process_time()
-            work()
-            return process_time() - start
-
         keyword = partial(Search, route="keyword", k=DEPTH)
         for question in (*asked[:5], *asked * ROUNDS):
             clocked.reset()
             step = retrieve(question, k=K, depth=DEPTH, by_name=False)
-            total = clocked_seconds(partial(run_step, step, services))
+            total = timed(partial(run_step, step, services))[0]
             note("routes_ms", clocked.in_routes)
             note("completion_ms", clocked.in_completion)
             note("overhead_ms.catena", total - clocked.in_routes - clocked.in_completion)
             note("overhead_ms.catena_with_completion", total - clocked.in_routes)
-            note("entity_lookup_ms", clocked_seconds(partial(library.store.search, keyword(query=question))))
-            note("names_ms", clocked_seconds(partial(library.store.names, FindNames(query=question))))
-            note("search_by_name_ms", clocked_seconds(partial(library.search, question, k=K)))
+            note("entity_lookup_ms", timed(partial(library.store.search, keyword(query=question)))[0])
+            note("names_ms", timed(partial(library.store.names, FindNames(query=question)))[0])
+            note("search_by_name_ms", timed(partial(library.search, question, k=K))[0])
         tell(f"{questions} questions asked {ROUNDS} times")
         for name, method in _others(clocked, services, tell).items():
             for question in (*asked[:5], *asked * ROUNDS):
                 clocked.reset()
-                note(f"overhead_ms.{name}", clocked_seconds(partial(method, question)) - clocked.in_routes)
+                note(f"overhead_ms.{name}", timed(partial(method, question))[0] - clocked.in_routes)
         held = library.stats().chunks
     figures: dict[str, float] = {"n_chunks": held, "n_questions": questions}
     for name, values in times.items():

@@ -28,39 +28,29 @@ Source: IIER (arXiv 2408.02907), Tables 1 to 3 and Figure 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from time import perf_counter
-from typing import TypeAlias, get_args
+from typing import Annotated, TypeAlias, get_args
 
-from catena import ParameterError, Ranking, Services
-from catena.answering import (
-    Chained,
-    ChainFormat,
-    ChainReading,
-    ShortAnswer,
-    answer_all,
-    answer_without_retrieval,
-    chain_answer,
-)
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from catena import ParameterError, Ranking, Services, answering
+from catena import graph as graphs
+from catena.cli.failures import ProblemError, check_targets
+from catena.cli.llm_options import ModelOptions
+from catena.cli.options import grouped
 from catena.effects import Embedder, Plan, Step, Tariff
-from catena.evaluation import AnswerMeasure, EvidenceResult, MeanScore, SquadScores, evaluate_evidence, squad_scores
-from catena.graph import (
-    KEYWORDS,
-    PAPER,
-    ChunkGraph,
-    FeatureScorer,
-    GraphOptions,
-    GraphSearch,
-    Scorer,
-    SimilarityScorer,
-    UntrainedScorer,
-)
+from catena.evaluation import AnswerMeasure, EvidenceResult, SquadScores, evaluate_evidence, squad_scores
 from catena.model import digest
+from catena_bench import options
 from catena_bench.collection import library_of
 from catena_bench.figures import ROUNDS, paired_figures, percentiles, score_figures
-from catena_bench.graph_data import DEV, HopQuestion, KeptVectors, read_split
+from catena_bench.graph_data import DEV, STATIC, HopQuestion, KeptVectors, embedder_named, model_named, read_split
 from catena_bench.graph_setting import (
     BM25,
     DENSE,
@@ -78,33 +68,37 @@ from catena_bench.graph_setting import (
     walked,
     walking,
 )
+from catena_bench.pictures import draw
 from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
 
 CUTOFFS = (2, 5, 10, 20)
 COMPARED = ("recall@5", "all@5")
 
+Figures = dict[str, float]
 Results: TypeAlias = "Mapping[str, EvidenceResult]"
 """By measure."""
 
 
 LIBRARY = "library_hybrid"
-WALK = GraphSearch().walk  # as the library walks where nothing is said
+WALK = graphs.GraphSearch().walk  # as the library walks where nothing is said
 WITHOUT_GRAPH = replace(WALK, candidates="ranking", kinds=())
 LENGTHS = (1, 3, 5, 7)  # chunks of a chain at most
 NEIGHBOURS = (1, 2, 3, 5, 8, 10, 15, 20)  # the paper's T
 KEYWORDS_MORE_THAN = (0, 1, 2, 3, 4)  # the paper's K
 STUDIED = 250  # questions
-SCORERS: dict[str, MAKES] = {"paper_untrained": lambda setting: SimilarityScorer(), "paper_trained": paper_scorer}
+SCORERS: dict[str, MAKES] = {
+    "paper_untrained": lambda setting: graphs.SimilarityScorer(),
+    "paper_trained": paper_scorer,
+}
 _MATCH = "match_rate"
-_PAPER_GRAPH = GraphOptions(kinds=(KEYWORDS,), mentions=False)
-FORMATS: tuple[ChainFormat, ...] = get_args(ChainFormat)
+_PAPER_GRAPH = graphs.GraphOptions(kinds=(graphs.KEYWORDS,), mentions=False)
+FORMATS: tuple[answering.ChainFormat, ...] = get_args(answering.ChainFormat)
 NO_RETRIEVAL, GOLDEN = "no_retrieval", "golden"
 READ = 5  # chunks that a model reads of one question
 MEASURES: tuple[AnswerMeasure, ...] = get_args(AnswerMeasure)
 ANSWER_PAIRS = (
     ("chain", "iterative"), ("chain", "shuffled"), ("chain", HYBRID), ("chain", NO_RETRIEVAL), (GOLDEN, "chain"),
 )  # fmt: skip
-Figures = dict[str, float]
 
 
 def results_of(
@@ -163,9 +157,9 @@ def library_hybrid(setting: Setting) -> Rankings:
         return tuple(library.search(text, k=setting.k, on_route_error="raise", on_unknown="keep") for text in texts)
 
 
-def feature_scorer(setting: Setting) -> FeatureScorer:
+def feature_scorer(setting: Setting) -> graphs.FeatureScorer:
     """Return the scorer that was given, or the shipped one."""
-    return setting.scorer or FeatureScorer.shipped()
+    return setting.scorer or graphs.FeatureScorer.shipped()
 
 
 METHODS: dict[str, Method] = {
@@ -173,59 +167,43 @@ METHODS: dict[str, Method] = {
     DENSE: listed(DENSE),
     HYBRID: listed(HYBRID),
     LIBRARY: library_hybrid,
-    "paper_untrained": walking("paper_untrained", PAPER, lambda setting: SimilarityScorer()),
-    "paper_trained": walking("paper_trained", PAPER, paper_scorer),
+    "paper_untrained": walking("paper_untrained", graphs.PAPER, lambda setting: graphs.SimilarityScorer()),
+    "paper_trained": walking("paper_trained", graphs.PAPER, paper_scorer),
     TUNED: paper_fine_tuned,
     "walk": walking("walk", WALK, feature_scorer),
     "scorer_only": walking("scorer_only", WITHOUT_GRAPH, feature_scorer),
-    "walk_untrained": walking("walk_untrained", WALK, lambda setting: UntrainedScorer()),
+    "walk_untrained": walking("walk_untrained", WALK, lambda setting: graphs.UntrainedScorer()),
     "walk_untrained_scorer_only": walking(
-        "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: UntrainedScorer()
+        "walk_untrained_scorer_only", WITHOUT_GRAPH, lambda setting: graphs.UntrainedScorer()
     ),
 }
 USUAL = tuple(method for method in METHODS if method != TUNED)  # that takes far longer than all others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """The evidence that the chains of one scorer find at one value of a setting.
-
-    Attributes:
-        setting: "length", "neighbours" (T) or "keyword" (K).
-        matched: mean match rate of the evidence, with its interval.
-        chunks: mean number of chunks in the chains of a question.
-        degree: mean number of neighbours in the graph.
-    """
-
-    setting: str
-    at: int
-    scorer: str
-    matched: MeanScore
-    chunks: float
-    degree: float
-
-
-def lengths(setting: Setting) -> list[Point]:
-    """Return the points of chains that may be 1, 3, 5 or 7 chunks long; 1 is the seeds alone."""
+def lengths(setting: Setting) -> Figures:
+    """Return the figures of chains that may be 1, 3, 5 or 7 chunks long; 1 is the seeds alone."""
     scorers = scorers_of(setting)
-    graph = ChunkGraph.build(setting.nodes, setting.vectors, _PAPER_GRAPH)
-    return [point for at in LENGTHS for point in _points(setting, scorers, graph, "length", at, max_length=at)]
+    graph = graphs.ChunkGraph.build(setting.nodes, setting.vectors, _PAPER_GRAPH)
+    figures: Figures = {}
+    for at in LENGTHS:
+        figures |= _study(setting, scorers, graph, f"length_{at}", max_length=at)
+    return figures
 
 
-def density(setting: Setting) -> list[Point]:
-    """Return the points of chains of five chunks as the two thresholds move, one at a time, the other as usual."""
-    options = [("neighbours", at, replace(_PAPER_GRAPH, neighbours=at)) for at in NEIGHBOURS]
-    options += [("keyword", at, replace(_PAPER_GRAPH, keywords_more_than=at)) for at in KEYWORDS_MORE_THAN]
+def density(setting: Setting) -> Figures:
+    """Return the figures of chains of five chunks as the two thresholds move, one at a time, the other as usual."""
+    ways = [("neighbours", at, replace(_PAPER_GRAPH, neighbours=at)) for at in NEIGHBOURS]
+    ways += [("keyword", at, replace(_PAPER_GRAPH, keywords_more_than=at)) for at in KEYWORDS_MORE_THAN]
     scorers = scorers_of(setting)
-    found: list[Point] = []
-    for name, at, option in options:
+    figures: Figures = {}
+    for name, at, option in ways:
         setting.tell(f"density: {name} {at}")
-        graph = ChunkGraph.build(setting.nodes, setting.vectors, option)
-        found += _points(setting, scorers, graph, name, at)
-    return found
+        graph = graphs.ChunkGraph.build(setting.nodes, setting.vectors, option)
+        figures |= _study(setting, scorers, graph, f"{name}_{at}")
+    return figures
 
 
-STUDIES: Mapping[str, Callable[[Setting], list[Point]]] = {"lengths": lengths, "density": density}
+STUDIES: Mapping[str, Callable[[Setting], Figures]] = {"lengths": lengths, "density": density}
 
 
 def studied(setting: Setting) -> tuple[tuple[HopQuestion, Ranking], ...]:
@@ -234,24 +212,9 @@ def studied(setting: Setting) -> tuple[tuple[HopQuestion, Ranking], ...]:
     return tuple(sorted(asked, key=lambda pair: digest(pair[0].id))[:STUDIED])
 
 
-def figures_of_study(points: Sequence[Point]) -> dict[str, float]:
-    """Return the points as figures: `match_rate.SETTING_AT.SCORER` in percent, with `.low` and `.high` before it.
-
-    And `chunks.SETTING_AT.SCORER`, `mean_degree.SETTING_AT`, `n_studied`.
-    """
-    figures: dict[str, float] = {}
-    for point in points:
-        key = f"{point.setting}_{point.at}"
-        figures |= score_figures(_MATCH, f"{key}.{point.scorer}", point.matched)
-        figures[f"chunks.{key}.{point.scorer}"] = point.chunks
-        figures[f"mean_degree.{key}"] = point.degree
-        figures["n_studied"] = point.matched.n
-    return figures
-
-
-def scorers_of(setting: Setting) -> dict[str, Scorer]:
+def scorers_of(setting: Setting) -> dict[str, graphs.Scorer]:
     """Return the scorers that can be had here, and tell which cannot."""
-    found: dict[str, Scorer] = {}
+    found: dict[str, graphs.Scorer] = {}
     for name, make in SCORERS.items():
         try:
             found[name] = make(setting)
@@ -260,31 +223,28 @@ def scorers_of(setting: Setting) -> dict[str, Scorer]:
     return found
 
 
-def _points(
-    setting: Setting, scorers: Mapping[str, Scorer], graph: ChunkGraph, name: str, at: int, *, max_length: int = 5
-) -> list[Point]:
-    """Return a point for each scorer."""
-    walk = replace(PAPER, max_length=max_length, max_chunks=10 * max_length, fill=False)
+def _study(
+    setting: Setting, scorers: Mapping[str, graphs.Scorer], graph: graphs.ChunkGraph, key: str, *, max_length: int = 5
+) -> Figures:
+    """Return the evidence that the chains of each scorer find at one value of a setting.
+
+    `match_rate.SETTING_AT.SCORER` in percent, with `.low` and `.high` before it; `chunks.SETTING_AT.SCORER`, the mean
+    number of chunks in the chains of a question; `mean_degree.SETTING_AT` of the graph, `n_studied`.
+    """
+    walk = replace(graphs.PAPER, max_length=max_length, max_chunks=10 * max_length, fill=False)
     asked = studied(setting)
     gold = {question.id: question.evidence for question, _ in asked}
-    found: list[Point] = []
+    figures: Figures = {}
     for scorer, scores in scorers.items():
-        how = GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
+        how = graphs.GraphSearch(walk=walk, scorer=scores, on_graph_error="raise")
         results, _ = walked(asked, how, setting.embedder, graph, walk.takes)
         chains = {question: result.chains for question, result in zip(gold, results, strict=True)}
         matched = evaluate_evidence(gold, chains, (_MATCH,), rounds=ROUNDS)[_MATCH].mean
         assert matched is not None  # every question that was read has evidence
-        found.append(
-            Point(
-                setting=name,
-                at=at,
-                scorer=scorer,
-                matched=matched,
-                chunks=fmean(len(result.ranking.hits) for result in results),
-                degree=float(graph.degrees().mean()),
-            )
-        )
-    return found
+        figures |= score_figures(_MATCH, f"{key}.{scorer}", matched)
+        figures[f"chunks.{key}.{scorer}"] = fmean(len(result.ranking.hits) for result in results)
+        figures |= {f"mean_degree.{key}": float(graph.degrees().mean()), "n_studied": matched.n}
+    return figures
 
 
 def answered(setting: Setting, services: Services) -> Figures:
@@ -308,7 +268,7 @@ def answered(setting: Setting, services: Services) -> Figures:
     found: dict[str, SquadScores] = {}
     for way, asked in _ways(setting).items():
         setting.tell(f"answering: {way}")
-        answers = ask(answer_all(asked))
+        answers = ask(answering.answer_all(asked))
         found[way] = squad_scores(accepted, {each.question: each.reply for each in answers}, rounds=ROUNDS)
         figures |= _figures_of(way, found[way])
         figures[f"n_failed.{way}"] = sum(bool(each.failure) for each in answers)
@@ -327,7 +287,7 @@ def planned(setting: Setting, services: Services, tariff: Tariff) -> Figures:
     figures: Figures = {}
     for way, asked in _ways(setting).items():
         plans: list[Plan] = []
-        planning(services, setting.embedder, plans, tariff)(answer_all(asked))
+        planning(services, setting.embedder, plans, tariff)(answering.answer_all(asked))
         usages = by_purpose(plans).values()
         figures[f"plan.{way}.calls"] = sum(usage.calls for usage in usages)
         figures[f"plan.{way}.tokens_in"] = sum(usage.input_tokens for usage in usages)
@@ -343,25 +303,29 @@ def _answerable(setting: Setting) -> Sequence[HopQuestion]:
     return found
 
 
-def _ways(setting: Setting) -> Mapping[str, Mapping[str, Step[ShortAnswer]]]:
+def _ways(setting: Setting) -> Mapping[str, Mapping[str, Step[answering.ShortAnswer]]]:
     """Return by way and question the step that answers it, not yet begun."""
     questions = _answerable(setting)
     firsts = dict(zip((question.id for question in setting.split.questions), setting.first[HYBRID], strict=True))
     chunks = {chunk.id: chunk for chunk in setting.split.chunks}
     setting.tell("walking, for the chains to read")
-    how = GraphSearch(walk=WALK, scorer=feature_scorer(setting), on_graph_error="raise")
+    how = graphs.GraphSearch(walk=WALK, scorer=feature_scorer(setting), on_graph_error="raise")
     pairs = [(question, firsts[question.id]) for question in questions]
     results, _ = walked(pairs, how, setting.embedder, setting.graph, READ)
     chains = {question.id: result.chains for question, result in zip(questions, results, strict=True)}
     gold = {question.id: [chunks[at] for at in question.evidence if at in chunks] for question in questions}
     listed = {question.id: firsts[question.id].top(READ).hits for question in questions}
 
-    def read(found: Mapping[str, Sequence[Chained]], way: ChainFormat) -> dict[str, Step[ShortAnswer]]:
-        reading = ChainReading(format=way)
-        return {question.id: chain_answer(question.text, found[question.id], reading) for question in questions}
+    def read(
+        found: Mapping[str, Sequence[answering.Chained]], way: answering.ChainFormat
+    ) -> dict[str, Step[answering.ShortAnswer]]:
+        reading = answering.ChainReading(format=way)
+        return {
+            question.id: answering.chain_answer(question.text, found[question.id], reading) for question in questions
+        }
 
     return {
-        NO_RETRIEVAL: {question.id: answer_without_retrieval(question.text) for question in questions},
+        NO_RETRIEVAL: {question.id: answering.answer_without_retrieval(question.text) for question in questions},
         HYBRID: read(listed, "chain"),
         **{way: read(chains, way) for way in FORMATS},
         GOLDEN: read(gold, "chain"),
@@ -394,7 +358,7 @@ def run(
     questions: int | None = None,
     cache: Path | None = None,
     train_on: Path | None = None,
-    scorer: FeatureScorer | None = None,
+    scorer: graphs.FeatureScorer | None = None,
     tuning: Tuning | None = None,
     studies: Sequence[str] = (),
     answers: Callable[[Setting], Mapping[str, float]] | None = None,
@@ -423,7 +387,7 @@ def run(
         graph, and of the trained walk to the others, see `differences_of`; `METHOD_ms_p50` and `METHOD_ms_p95`,
         milliseconds of processor time of a walk, its first ranking and its vectors given, of which `walk_ms_p50` is
         the library's own; `node_seconds` (keywords and names), `graph_seconds` (all else);
-        `skipped.METHOD` is 1 where what it needs is not here; of studies see `figures_of_study`;
+        `skipped.METHOD` is 1 where what it needs is not here; of studies see `_study`;
         `n_passages`, `n_questions`, `n_unknown` (pieces of evidence that are not in the corpus, never found).
 
     Raises:
@@ -459,10 +423,12 @@ def run(
         reached = figures[f"recall_at_5.{method}"]
         tell(f"{method}: recall at 5 {reached:.1f}, {perf_counter() - start:.1f} s")
     for study in dict.fromkeys(studies):
-        figures |= figures_of_study(STUDIES[study](setting))
+        figures |= STUDIES[study](setting)
     if answers is not None:
         figures |= answers(setting)
-    return figures | differences_of(found, PAIRS) | setting.figures | _times(setting)
+    for method, times in setting.times.items():
+        figures |= percentiles(f"{method}_ms", times)
+    return figures | differences_of(found, PAIRS) | setting.figures
 
 
 def _check(methods: Sequence[str], k: Sequence[int], studies: Sequence[str]) -> None:
@@ -474,8 +440,122 @@ def _check(methods: Sequence[str], k: Sequence[int], studies: Sequence[str]) -> 
         raise ParameterError("methods and k", (tuple(methods), tuple(k)), "at least one method and one cutoff >= 1")
 
 
-def _times(setting: Setting) -> Figures:
-    figures: Figures = {}
-    for method, times in setting.times.items():
-        figures |= percentiles(f"{method}_ms", times)
-    return figures
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("graph")
+@grouped
+def command(
+    *,
+    data: Annotated[Path, typer.Option(help="A folder with dev_corpus and dev_questions, .jsonl or .jsonl.gz.")],
+    embedder: Annotated[
+        str, typer.Option(help="static, minilm, or the name or path of a sentence-transformers model.")
+    ] = STATIC,
+    methods: Annotated[str, typer.Option(help="Which, between commas.")] = ",".join(USUAL),
+    k: Annotated[str, typer.Option("--k", help="Cutoffs of recall.")] = ",".join(map(str, CUTOFFS)),
+    size: Annotated[
+        list[str] | None, typer.Option(help="questions=NUMBER: ask only so many; train=NUMBER: fine-tune on so many.")
+    ] = None,
+    train_on: Annotated[
+        Path | None, typer.Option(help="A folder whose train split scorers are trained on [that of --data].")
+    ] = None,
+    scorer: Annotated[
+        Path | None,
+        typer.Option(help="A file of scripts/train_walk_scorer.py, for walk and scorer_only [the shipped]."),
+    ] = None,
+    fine_tune: Annotated[
+        bool, typer.Option("--fine-tune", help=f"Also {TUNED}: train the encoder of --embedder with the scorer.")
+    ] = False,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Of --fine-tune [1].")] = None,
+    studies: Annotated[str, typer.Option(help=f"Which, of {','.join(STUDIES)}.")] = "",
+    cache: Annotated[Path | None, typer.Option(help="A folder in which vectors are kept between runs.")] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="Let this model answer, from chains in three orders, from gold, from nothing."
+        ),
+    ] = None,
+    asking: ModelOptions,
+    plan: options.OnlyPlan = False,
+    plots: Annotated[
+        Path | None, typer.Option(help="A folder to draw pictures into, of the methods and of each study.")
+    ] = None,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Ask questions of several hops, each of the whole corpus: JSON to a file or stdout, the rest to stderr.
+
+    With --llm replies are kept in the journal: the same command again goes on where it stopped, and pays for nothing
+    twice. The key is read from CATENA_API_KEY or OPENAI_API_KEY.
+    """
+    console = Console(stderr=True)
+    tell = options.teller("graph", console)
+    with options.errors_told(console):
+        check_targets(json_file, plots)
+        sizes = options.sizes_of(size or [], ("questions", "train"))
+        cutoffs, chosen = (
+            _cutoffs(k),
+            tuple(dict.fromkeys((*options.names_in(methods), *([TUNED] if fine_tune else [])))),
+        )
+        name, model = embedder_named(embedder)
+        figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
+        if not fine_tune and (epochs is not None or "train" in sizes):
+            raise ProblemError("--epochs and --size train=NUMBER say how to fine-tune", "also --fine-tune")
+        tuning = None
+        if fine_tune:
+            tuning = Tuning(model=model_named(embedder), epochs=epochs or 1, questions=sizes.get("train"))
+        asking.require(llm, plan=plan)
+        figures |= {} if llm is None else {"about.model": llm}
+        tariff = asking.spending.tariff() if plan else None
+        with options.services_of(llm, asking, dry=plan) as services:
+            figures |= run(
+                data,
+                embedder=model,
+                methods=chosen,
+                k=cutoffs,
+                questions=sizes.get("questions"),
+                cache=cache,
+                train_on=train_on,
+                scorer=None if scorer is None else graphs.FeatureScorer.load(scorer),
+                tuning=tuning,
+                studies=options.names_in(studies),
+                answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
+                tell=tell,
+            )
+        measured = [method for method in chosen if f"recall_at_5.{method}" in figures]
+        for picture in draw(figures, measured, plots) if plots is not None else ():
+            tell(f"drew {picture}")
+    console.print(by_method(figures, measured, cutoffs))
+    options.write_figures(figures, json_file)
+
+
+def by_method(figures: Mapping[str, float | str], methods: Sequence[str], cutoffs: Sequence[int]) -> Table:
+    """Return a line for each method: its figures in percent, and what it has over hybrid at 5."""
+    passages, questions = figures["n_passages"], figures["n_questions"]
+    title = (
+        f"{figures['about.data']}, {figures['about.embedder']}: {questions:,} questions over {passages:,} passages"
+    )
+    measures = [*(f"recall_at_{k}" for k in sorted({*cutoffs, 5})), "all_at_5"]
+    shown = Table("percent", *(measure.replace("_", " ") for measure in measures), f"over {HYBRID} at 5", title=title)
+    for method in methods:
+        key = f"difference.recall_at_5.{method}-{HYBRID}"
+        over = (
+            f"{figures[key]:+.1f} [{figures[f'{key}.low']:+.1f}, {figures[f'{key}.high']:+.1f}]"
+            if key in figures
+            else ""
+        )
+        shown.add_row(method, *(f"{figures[f'{measure}.{method}']:.1f}" for measure in measures), over)
+    return shown
+
+
+def _answers(setting: Setting, *, services: Services, tariff: Tariff | None) -> Mapping[str, float]:
+    """Let the model answer, or with a tariff only say what that would take."""
+    if tariff is None:
+        return answered(setting, services)
+    return planned(setting, services, tariff)
+
+
+def _cutoffs(given: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in options.names_in(given))
+    except ValueError:
+        raise ParameterError("k", given, "whole numbers between commas") from None

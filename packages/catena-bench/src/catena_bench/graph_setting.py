@@ -11,41 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter, process_time
-from typing import TypeAlias
+from time import perf_counter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catena import Chunk, Hit, Provenance, Ranking, Scale, Services
+from catena import graph as graphs
 from catena import run as run_step
 from catena.effects import Embedder, Graph
-from catena.graph import (
-    PAPER,
-    PAPER_KINDS,
-    ChunkGraph,
-    FeatureScorer,
-    GraphResult,
-    GraphSearch,
-    ListOptions,
-    Node,
-    PaperScorer,
-    Scorer,
-    TrainingLists,
-    TrainingOptions,
-    TrainingQuestion,
-    WalkOptions,
-    node_of,
-    training_lists,
-    widen,
-)
 from catena.retrieval import reciprocal_rank_fusion
+from catena_bench.figures import timed
 from catena_bench.graph_data import TRAIN, HopQuestion, KeptVectors, Split, has_split, read_split
-from catena_bench.views_measures import DEPTH as RANKED
-from catena_bench.views_measures import best_first
+from catena_bench.views import DEPTH as RANKED
+from catena_bench.views import best_first
 from catena_bench.views_retrievers import ReferenceBm25, Scores
 
 BM25, DENSE, HYBRID = "bm25", "dense", "hybrid"
@@ -56,7 +39,7 @@ Rankings: TypeAlias = "tuple[Ranking, ...]"
 
 
 DEPTH = 20  # hits of a ranking: the largest usual cutoff
-NEGATIVES = ListOptions().negatives
+NEGATIVES = graphs.ListOptions().negatives
 TUNED = "paper_fine_tuned"
 _NEGATIVES = 7  # of one list: every row is a text that the encoder reads in every epoch
 
@@ -77,9 +60,10 @@ def first_rankings(
     tell("ranking by words")
     scored = ReferenceBm25().fitted([chunk.text for chunk in split.chunks])
     texts = [question.text for question in split.questions]
-    words = _ranked("lexical", split.chunks, (scored(texts[at : at + _TOGETHER]) for at in _starts(texts)))
+    starts = range(0, len(texts), _TOGETHER)
+    words = _ranked("lexical", split.chunks, (scored(texts[at : at + _TOGETHER]) for at in starts))
     tell("ranking by vectors")
-    cosines = ((asked[at : at + _TOGETHER] @ vectors.T).astype(np.float64) for at in _starts(texts))
+    cosines = ((asked[at : at + _TOGETHER] @ vectors.T).astype(np.float64) for at in starts)
     near = _ranked("dense", split.chunks, cosines)
     fused = (
         reciprocal_rank_fusion({"lexical": one, "dense": other}, top=RANKED)
@@ -88,21 +72,16 @@ def first_rankings(
     return {BM25: words, DENSE: near, HYBRID: tuple(fused)}
 
 
-def _starts(texts: Sequence[str]) -> range:
-    return range(0, len(texts), _TOGETHER)
-
-
 def _ranked(route: str, chunks: Sequence[Chunk], batches: Iterator[Scores]) -> Rankings:
-    return tuple(_ranking(route, chunks, row) for scores in batches for row in scores)
+    def hit(row: NDArray[np.float64], at: int, rank: int) -> Hit:
+        score = float(row[at])
+        return Hit(chunks[at], score, (Provenance(route=route, rank=rank, score=score),))
 
-
-def _ranking(route: str, chunks: Sequence[Chunk], row: NDArray[np.float64]) -> Ranking:
-    found = enumerate(best_first(row), start=1)
-    hits = (
-        Hit(chunks[at], float(row[at]), (Provenance(route=route, rank=rank, score=float(row[at])),))
-        for rank, at in found
+    return tuple(
+        Ranking(tuple(hit(row, at, rank) for rank, at in enumerate(best_first(row), start=1)), Scale.SIMILARITY)
+        for scores in batches
+        for row in scores
     )
-    return Ranking(tuple(hits), Scale.SIMILARITY)
 
 
 class MethodNotAvailable(Exception):
@@ -146,70 +125,54 @@ class Setting:
     vectors: NDArray[np.float32]
     first: Mapping[str, Rankings]
     trained_on: Path
-    scorer: FeatureScorer | None = None
+    scorer: graphs.FeatureScorer | None = None
     tuning: Tuning | None = None
     k: int = DEPTH
     tell: Callable[[str], None] = lambda message: None
     figures: dict[str, float] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
-    trained: dict[str, PaperScorer] = field(default_factory=dict)
+    trained: dict[str, graphs.PaperScorer] = field(default_factory=dict)
 
     @cached_property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[graphs.Node, ...]:
         """The chunks as nodes, made without a model; `node_seconds` says how long that took."""
         self.tell("finding keywords and names")
         start = perf_counter()
-        nodes = tuple(node_of(chunk) for chunk in self.split.chunks)
+        nodes = tuple(graphs.node_of(chunk) for chunk in self.split.chunks)
         self.figures["node_seconds"] = perf_counter() - start
         return nodes
 
     @cached_property
-    def graph(self) -> ChunkGraph:
+    def graph(self) -> graphs.ChunkGraph:
         """The graph by the product's own options; `graph_seconds` says how long it took, nodes and vectors given."""
         nodes = self.nodes
         self.tell("building the graph")
         start = perf_counter()
-        graph = ChunkGraph.build(nodes, self.vectors)
+        graph = graphs.ChunkGraph.build(nodes, self.vectors)
         self.figures["graph_seconds"] = perf_counter() - start
         self.figures["graph_mean_degree"] = float(graph.degrees().mean())
         return graph
 
 
 def setting_of(
-    split: Split,
-    embedder: KeptVectors,
-    *,
-    trained_on: Path,
-    scorer: FeatureScorer | None = None,
-    tuning: Tuning | None = None,
-    k: int = DEPTH,
-    tell: Callable[[str], None] = lambda message: None,
+    split: Split, embedder: KeptVectors, *, tell: Callable[[str], None] = lambda message: None, **how: Any
 ) -> Setting:
     """Embed a split and rank it for the first time; the arguments are the attributes of `Setting`."""
     vectors = embedder.embed_documents([chunk.text for chunk in split.chunks])
     asked = embedder.embed_queries([question.text for question in split.questions])
-    return Setting(
-        split=split,
-        embedder=embedder,
-        vectors=vectors,
-        first=first_rankings(split, vectors, asked, tell),
-        trained_on=trained_on,
-        scorer=scorer,
-        tuning=tuning,
-        k=k,
-        tell=tell,
-    )
+    first = first_rankings(split, vectors, asked, tell)
+    return Setting(split=split, embedder=embedder, vectors=vectors, first=first, tell=tell, **how)
 
 
 Method: TypeAlias = Callable[[Setting], Rankings]
 """Returns one ranking per question, of at most `k` chunks."""
 
 
-MAKES = Callable[[Setting], Scorer]
+MAKES = Callable[[Setting], graphs.Scorer]
 """Makes a scorer for a setting, or raises `CatenaError` where it cannot be had."""
 
 
-def walking(name: str, walk: WalkOptions, scorer: MAKES) -> Method:
+def walking(name: str, walk: graphs.WalkOptions, scorer: MAKES) -> Method:
     """Return the method that widens the hybrid ranking by a walk.
 
     Args:
@@ -220,29 +183,35 @@ def walking(name: str, walk: WalkOptions, scorer: MAKES) -> Method:
     """
 
     def ranked(setting: Setting) -> Rankings:
-        how = GraphSearch(walk=walk, scorer=scorer(setting), on_graph_error="raise")
-        asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
-        results, setting.times[name] = walked(asked, how, setting.embedder, setting.graph, setting.k)
-        return tuple(result.ranking for result in results)
+        how = graphs.GraphSearch(walk=walk, scorer=scorer(setting), on_graph_error="raise")
+        return _widened(setting, name, how, embedder=setting.embedder, graph=setting.graph)
 
     return ranked
 
 
+def _widened(
+    setting: Setting, name: str, how: graphs.GraphSearch, *, embedder: KeptVectors, graph: graphs.ChunkGraph
+) -> Rankings:
+    asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
+    results, setting.times[name] = walked(asked, how, embedder, graph, setting.k)
+    return tuple(result.ranking for result in results)
+
+
 def walked(
-    asked: Sequence[tuple[HopQuestion, Ranking]], how: GraphSearch, embedder: Embedder, graph: Graph, k: int
-) -> tuple[list[GraphResult], list[float]]:
+    asked: Sequence[tuple[HopQuestion, Ranking]], how: graphs.GraphSearch, embedder: Embedder, graph: Graph, k: int
+) -> tuple[list[graphs.GraphResult], list[float]]:
     """Return what the walk from each question's first ranking found, and the milliseconds that it took."""
     services = Services(embedder=embedder, graph=graph, max_concurrency=1)
-    results: list[GraphResult] = []
+    results: list[graphs.GraphResult] = []
     times: list[float] = []
     for question, first in asked:
-        start = process_time()
-        results.append(run_step(widen(question.text, first, how, k=k), services))
-        times.append(1_000 * (process_time() - start))
+        seconds, result = timed(partial(run_step, graphs.widen(question.text, first, how, k=k), services))
+        results.append(result)
+        times.append(1_000 * seconds)
     return results, times
 
 
-def paper_scorer(setting: Setting) -> PaperScorer:
+def paper_scorer(setting: Setting) -> graphs.PaperScorer:
     """Return the paper's scorer with the encoder frozen, trained on shortest paths between pieces of evidence.
 
     It is trained once, on the whole train split of `setting.trained_on`; `training_seconds` says how long it took,
@@ -258,7 +227,7 @@ def paper_scorer(setting: Setting) -> PaperScorer:
     return kept
 
 
-def _trained(setting: Setting) -> PaperScorer:
+def _trained(setting: Setting) -> graphs.PaperScorer:
     lists, graph = lists_of(setting)
     from catena.library import train_chain_scorer
 
@@ -270,7 +239,7 @@ def _trained(setting: Setting) -> PaperScorer:
 
 def lists_of(
     setting: Setting, *, most: int | None = None, negatives: int = NEGATIVES
-) -> tuple[TrainingLists, ChunkGraph]:
+) -> tuple[graphs.TrainingLists, graphs.ChunkGraph]:
     """Return the choices on shortest paths of the train split, and its graph, by the setting's embedder.
 
     Args:
@@ -289,11 +258,13 @@ def lists_of(
     split = read_split(setting.trained_on, TRAIN, most)
     setting.tell(f"training on {split.name}: {len(split.questions):,} questions over {len(split.chunks):,} passages")
     vectors = setting.embedder.embed_documents([chunk.text for chunk in split.chunks])
-    graph = ChunkGraph.build([node_of(chunk) for chunk in split.chunks], vectors)
+    graph = graphs.ChunkGraph.build([graphs.node_of(chunk) for chunk in split.chunks], vectors)
     questions = [
-        TrainingQuestion(question=question.text, supporting=question.evidence) for question in split.questions
+        graphs.TrainingQuestion(question=question.text, supporting=question.evidence) for question in split.questions
     ]
-    lists = training_lists(questions, graph, ListOptions(kinds=PAPER_KINDS, missing="skip", negatives=negatives))
+    lists = graphs.training_lists(
+        questions, graph, graphs.ListOptions(kinds=graphs.PAPER_KINDS, missing="skip", negatives=negatives)
+    )
     setting.tell(f"learning from {lists}")
     return lists, graph
 
@@ -321,7 +292,7 @@ def paper_fine_tuned(setting: Setting) -> Rankings:
         graph,
         tuning.model,
         fine_tune=True,
-        options=TrainingOptions(epochs=tuning.epochs),
+        options=graphs.TrainingOptions(epochs=tuning.epochs),
         progress=lambda epoch: setting.tell(f"epoch {epoch.number} of {tuning.epochs}: loss {epoch.loss:.3f}"),
     )
     report = trained.report
@@ -332,8 +303,6 @@ def paper_fine_tuned(setting: Setting) -> Rankings:
         setting.figures["fine_tuning_mrr"] = best
     embedder = KeptVectors(trained.embedder, None, setting.tell)
     vectors = embedder.embed_documents([chunk.text for chunk in setting.split.chunks])
-    tuned = ChunkGraph.build(setting.nodes, vectors)
-    how = GraphSearch(walk=PAPER, scorer=trained.scorer, on_graph_error="raise")
-    asked = tuple(zip(setting.split.questions, setting.first[HYBRID], strict=True))
-    results, setting.times[TUNED] = walked(asked, how, embedder, tuned, setting.k)
-    return tuple(result.ranking for result in results)
+    tuned = graphs.ChunkGraph.build(setting.nodes, vectors)
+    how = graphs.GraphSearch(walk=graphs.PAPER, scorer=trained.scorer, on_graph_error="raise")
+    return _widened(setting, TUNED, how, embedder=embedder, graph=tuned)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -46,13 +46,7 @@ class Counts:
     level: int = 0  # of those shared, the ones whose level differs by the file's commonest difference
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            truth=self.truth + other.truth,
-            found=self.found + other.found,
-            outlined=self.outlined + other.outlined,
-            shared=self.shared + other.shared,
-            level=self.level + other.level,
-        )
+        return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     def metrics(self, name: str) -> dict[str, float]:
         """Return recall, precision and level accuracy under `metric.name`."""

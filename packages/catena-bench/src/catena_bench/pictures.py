@@ -11,10 +11,9 @@ from rich.table import Table
 
 from catena.evaluation import MeanScore
 from catena.segments import Bin, Reliability
-from catena_bench.segments import BUDGETS, MEAN, USUAL
-from catena_bench.segments_systems import HEADERS
-from catena_bench.views_measures import BUDGETS as READ_TOKENS
-from catena_bench.views_measures import CUTOFFS
+from catena_bench.segments import BUDGETS, HEADERS, MEAN, USUAL
+from catena_bench.views import BUDGETS as READ_TOKENS
+from catena_bench.views import CUTOFFS
 from catena_view import plots
 from catena_view.plots import Measured, Picture
 from catena_view.plots.picture import Axis, LineMark, Panel
@@ -84,20 +83,18 @@ def calibration(figures: Figures, path: Path) -> None:
 def segments(figures: Figures, path: Path) -> None:
     """Draw the recall of evidence against the tokens given, a panel for each collection."""
     names = [key.removeprefix("n.") for key in figures if key.startswith("n.")]
-    panels = [
-        Panel(
-            title=name,
-            marks=[_recall_line(figures, name, system, number) for number, system in enumerate(DRAWN)],
-            x=Axis(label="tokens", ticks=[(float(b), f"{b:,}") for b in BUDGETS], logarithmic=True),
-            y=Axis(label="recall of evidence", limits=(0, 1.02)),
-        )
-        for name in names
-    ]
     told = "; ".join(
         f"{name} " + ", ".join(f"{system} {figures[_recall(name, system, MEAN)]:.3f}" for system in DRAWN)
         for name in names
     )
     caption = f"Mean over the budgets: {told}. Fused search; the reader's headers are counted."
+    panels = [
+        _panel(name, "tokens", BUDGETS, Axis(label="recall of evidence", limits=(0, 1.02)), [
+            _line(system, number, BUDGETS, [figures[_recall(name, system, budget)] for budget in BUDGETS])
+            for number, system in enumerate(DRAWN)
+        ])
+        for name in names
+    ]  # fmt: skip
     Picture(title="Evidence at equal tokens", caption=caption, panels=panels).save(path)
 
 
@@ -105,9 +102,14 @@ def _recall(collection: str, system: str, budget: int | str) -> str:
     return f"recall.{collection}.fused.{USUAL}.{system}.{budget}"
 
 
-def _recall_line(figures: Figures, collection: str, system: str, number: int) -> LineMark:
-    y = [figures[_recall(collection, system, budget)] for budget in BUDGETS]
-    return LineMark(x=[float(budget) for budget in BUDGETS], y=y, label=system, series=number, dotted=True)
+def _panel(title: str, label: str, budgets: Sequence[int], y: Axis, marks: list[LineMark]) -> Panel:
+    ticks = [(float(budget), f"{budget:,}") for budget in budgets]
+    return Panel(title=title, marks=marks, x=Axis(label=label, ticks=ticks, logarithmic=True), y=y)
+
+
+def _line(label: str, number: int, budgets: Sequence[int], y: list[float], *ends: list[float]) -> LineMark:
+    low, high = ends or ((), ())
+    return LineMark(x=[*map(float, budgets)], y=y, low=low, high=high, label=label, series=number, dotted=True)
 
 
 def segment_speed(figures: Figures, path: Path) -> None:
@@ -138,23 +140,25 @@ def _by_system(rows: list[str]) -> list[str]:
 def views(figures: Figures, path: Path) -> None:
     """Draw recall against the tokens that are read, a panel for each document; the band is the default's interval."""
     names = [key.removesuffix(".n_questions") for key in figures if key.endswith(".n_questions")]
-    panels = [
-        Panel(
-            title=f"{name} ({figures[f'{name}.n_questions']:.0f} questions)",
-            marks=[
-                _line(figures, f"{name}.fused.{method}", method, number) for number, method in enumerate(VIEWS_DRAWN)
-            ],
-            x=Axis(label="tokens read", ticks=[(float(each), f"{each:,}") for each in READ_TOKENS], logarithmic=True),
-            y=Axis(label="evidence covered, percent", limits=(0, 102)),
-        )
-        for name in names
-    ]
     told = "; ".join(
         f"{name} "
         + ", ".join(f"{method} {figures[f'{name}.fused.{method}.tokens500']:.1f}" for method in VIEWS_DRAWN)
         for name in names
     )
     caption = f"Fused search, the last piece cut. At 500 tokens: {told}. Band: 95% of the default's mean."
+
+    def line(name: str, method: str, number: int) -> LineMark:
+        ends = ("", ".low", ".high") if method == "default" else ("",)
+        values = [[figures[f"{name}.fused.{method}.tokens{n}{end}"] for n in READ_TOKENS] for end in ends]
+        return _line(method, number, READ_TOKENS, *values)
+
+    y = Axis(label="evidence covered, percent", limits=(0, 102))
+    panels = [
+        _panel(f"{name} ({figures[f'{name}.n_questions']:.0f} questions)", "tokens read", READ_TOKENS, y, [
+            line(name, method, number) for number, method in enumerate(VIEWS_DRAWN)
+        ])
+        for name in names
+    ]  # fmt: skip
     Picture(title="Answer scopes at equal tokens", caption=caption, panels=panels).save(path)
 
 
@@ -166,22 +170,6 @@ def views_table(title: str, figures: Figures) -> Table:
             values = (figures[key.replace("tokens500", column)] for column in _COLUMNS)
             shown.add_row(*match.groups(), *(f"{value:.1f}" for value in values))
     return shown
-
-
-def _line(figures: Figures, key: str, method: str, number: int) -> LineMark:
-    def values(end: str = "") -> list[float]:
-        return [figures[f"{key}.tokens{budget}{end}"] for budget in READ_TOKENS]
-
-    banded = method == "default"
-    return LineMark(
-        x=[float(budget) for budget in READ_TOKENS],
-        y=values(),
-        low=values(".low") if banded else (),
-        high=values(".high") if banded else (),
-        label=method,
-        series=number,
-        dotted=True,
-    )
 
 
 def draw(figures: Mapping[str, float | str], methods: Sequence[str], folder: Path) -> list[Path]:

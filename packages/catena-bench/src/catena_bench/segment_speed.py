@@ -16,32 +16,15 @@ from importlib import import_module
 from math import fsum
 from pathlib import Path
 from statistics import median
-from time import process_time
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services
+from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services, segments
 from catena import run as run_step
 from catena.effects import FetchChunks, FetchText, Handler
-from catena.segments import (
-    BALANCED,
-    ChunkSequence,
-    ExtractionParams,
-    Floats,
-    Ints,
-    SelectionBounds,
-    documents_considered,
-    dsrag_compatible,
-    extract,
-    gaps,
-    greedy,
-    hits_by_place,
-    lay_out,
-    optimal,
-    weighted_values,
-)
+from catena_bench.figures import timed
 
 QUERIES = 6
 RETRIEVED = 200  # chunks that a query finds, in the sparse case
@@ -87,11 +70,11 @@ class Retrieved:
         params: under which dsRAG and we do the same.
     """
 
-    ranks: Ints
-    probabilities: Floats
-    lengths: Ints
+    ranks: segments.Ints
+    probabilities: segments.Floats
+    lengths: segments.Ints
     size: int
-    params: ExtractionParams
+    params: segments.ExtractionParams
 
     @property
     def n(self) -> int:
@@ -99,12 +82,12 @@ class Retrieved:
         return len(self.lengths)
 
     @property
-    def ends(self) -> Ints:
+    def ends(self) -> segments.Ints:
         """Return where each document ends."""
         return np.append(np.arange(self.size, self.n, self.size, dtype=np.int64), self.n)
 
     @cached_property
-    def _before(self) -> Ints:
+    def _before(self) -> segments.Ints:
         """Return the characters before each chunk, of all documents."""
         return np.concatenate(([0], np.cumsum(self.lengths)))
 
@@ -194,7 +177,7 @@ def dense(n: int, seed: int) -> Retrieved:
     """
     size = 500
     documents = -(-n // size)
-    params = dsrag_compatible(replace(BALANCED, decay_rate=_NO_DECAY, top_k=5 * max(2, documents)))
+    params = segments.dsrag_compatible(replace(segments.BALANCED, decay_rate=_NO_DECAY, top_k=5 * max(2, documents)))
     values = np.random.default_rng(seed).normal(MEAN, DEVIATION, (QUERIES, n))
     probabilities = values + params.irrelevance_penalty
     return Retrieved(
@@ -209,7 +192,7 @@ def dense(n: int, seed: int) -> Retrieved:
 def sparse(n: int, seed: int) -> Retrieved:
     """Return n chunks in documents of 1,000, of which each query found 200, with probabilities from 1 down to 0."""
     draw = np.random.default_rng(seed)
-    params = dsrag_compatible(replace(BALANCED, top_k=RETRIEVED))
+    params = segments.dsrag_compatible(replace(segments.BALANCED, top_k=RETRIEVED))
     ranks = np.full((QUERIES, n), -1, np.int64)
     probabilities = np.zeros((QUERIES, n))
     count = min(RETRIEVED, n)
@@ -231,9 +214,8 @@ class Rounds:
 
     def time(self, stage: str, work: Callable[[], T]) -> T:
         """Do the work, and note how long it took."""
-        start = process_time()
-        result = work()
-        self.times.setdefault(stage, []).append((process_time() - start) * 1_000)
+        seconds, result = timed(work)
+        self.times.setdefault(stage, []).append(seconds * 1_000)
         return result
 
 
@@ -241,28 +223,31 @@ def dense_rounds(given: Retrieved, rounds: Rounds, whole: bool) -> Callable[[], 
     """Return a function that measures one round of ours: values from arrays, selection, and laying out if `whole`."""
     rankings = given.rankings() if whole else ()
     params = given.params
-    limits = SelectionBounds(
+    limits = segments.SelectionBounds(
         max_chunks=params.max_chunks, budget=params.budget_in_chunks(QUERIES), minimum_value=params.minimum_value
     )
 
-    def valued() -> ChunkSequence:
-        values = weighted_values(given.ranks, given.probabilities, given.lengths, params=params).values
-        return ChunkSequence(values=values, ends=given.ends)
+    def valued() -> segments.ChunkSequence:
+        values = segments.weighted_values(given.ranks, given.probabilities, given.lengths, params=params).values
+        return segments.ChunkSequence(values=values, ends=given.ends)
 
-    def laid() -> ChunkSequence:
-        documents = documents_considered(rankings, params.top_k)
-        found = hits_by_place(rankings, documents)
+    def laid() -> segments.ChunkSequence:
+        documents = segments.documents_considered(rankings, params.top_k)
+        found = segments.hits_by_place(rankings, documents)
         known = {place: hit.hit.chunk for mine in found for place, hit in mine.items()}
-        gaps(found, params)  # every chunk was found: none
-        return lay_out([known[place] for place in sorted(known)], found, params).sequence
+        segments.gaps(found, params)  # every chunk was found: none
+        return segments.lay_out([known[place] for place in sorted(known)], found, params).sequence
 
     def once() -> None:
         track = rounds.time("catena.values", valued)
         if whole:
             rounds.time("catena.model.layout", laid)
-        for name, select in (("greedy", greedy), ("optimal", optimal)):
+        for name, select in (("greedy", segments.greedy), ("optimal", segments.optimal)):
             picks = rounds.time(f"catena.{name}", partial(select, track, limits))
-            rounds.found[name] = [_placed(given, pick.start, pick.end, pick.value) for pick in picks]
+            rounds.found[name] = [
+                (given.document(pick.start), at := pick.start % given.size, at + pick.end - pick.start, pick.value)
+                for pick in picks
+            ]
 
     return once
 
@@ -274,7 +259,7 @@ def sparse_rounds(given: Retrieved, rounds: Rounds, _: bool) -> Callable[[], Non
 
     def once() -> None:
         for name, params in ways.items():
-            step = extract(rankings, params=params)
+            step = segments.extract(rankings, params=params)
             extraction = rounds.time(f"catena.extract_{name}", partial(run_step, step, services))
             rounds.found[name] = [
                 (hit.segment.document_id, hit.segment.positions[0], hit.segment.positions[1] + 1, hit.value)
@@ -310,7 +295,7 @@ def dsrag_rounds(rse: Any, given: Retrieved, rounds: Rounds, whole: bool) -> Cal
                 chunk_length_adjustment=True,
             ),
         )
-        segments, scores = rounds.time(
+        spans, scores = rounds.time(
             "dsrag.selection",
             lambda: rse.get_best_segments(
                 all_relevance_values=values,
@@ -321,17 +306,12 @@ def dsrag_rounds(rse: Any, given: Retrieved, rounds: Rounds, whole: bool) -> Cal
             ),
         )
         found: Found = []
-        for (start, end), score in zip(segments, scores, strict=True):
+        for (start, end), score in zip(spans, scores, strict=True):
             owner = documents[bisect_right(splits, start)]
             found.append((owner, start - starts[owner], end - starts[owner], float(score)))
         rounds.found["dsrag"] = found
 
     return once
-
-
-def _placed(given: Retrieved, start: int, end: int, value: float) -> tuple[str, int, int, float]:
-    first = start % given.size
-    return given.document(start), first, first + end - start, value
 
 
 def agreement(ours: Found, theirs: Found) -> str:

@@ -16,27 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from catena import Chunk, Hit, Ranking, Scale, Services
+from catena import Chunk, Hit, Ranking, Scale, Services, segments
 from catena import run as run_step
 from catena.effects import FetchChunks, FetchText, Handler
 from catena.model import EvaluationError
-from catena.segments import (
-    BALANCED,
-    BetaCDF,
-    ChunkSequence,
-    ExtractionParams,
-    LengthAdjustment,
-    SelectedSegment,
-    SelectionBounds,
-    chunk_values,
-    documents_considered,
-    dsrag_compatible,
-    extract,
-    greedy,
-    length_factors,
-    optimal,
-    weighted_values,
-)
 
 FILE = "segments_oracle.json"  # looked for where a folder is given
 CLOSE = 1e-9  # scores that differ by less are equal
@@ -50,7 +33,7 @@ _NAMES = {  # theirs -> ours
     "decay_rate": "decay_rate",
     "top_k_for_document_selection": "top_k",
 }
-_COLUMNS: dict[str, LengthAdjustment] = {"v0.5.6": "boost_only", "seed_era": "scale"}
+_COLUMNS: dict[str, segments.LengthAdjustment] = {"v0.5.6": "boost_only", "seed_era": "scale"}
 _STRIDE = 1_000_000  # characters from one chunk's start to the next: longer than any chunk
 
 Figures = dict[str, float]
@@ -124,17 +107,17 @@ def _compared(oracle: Case, tell: Callable[[str], None]) -> Figures:
 def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
     """Compare a whole case: values over the meta-document, segments, and the step on rankings of the same hits."""
     given = presets.get(case.get("preset", ""), {}) | case.get("params", {})
-    adjustment: LengthAdjustment = "boost_only" if given.get("chunk_length_adjustment", True) else "off"
+    adjustment: segments.LengthAdjustment = "boost_only" if given.get("chunk_length_adjustment", True) else "off"
     chosen = {ours: given[theirs] for theirs, ours in _NAMES.items() if theirs in given}
-    params = replace(dsrag_compatible(replace(BALANCED, **chosen)), length_adjustment=adjustment)
+    params = replace(segments.dsrag_compatible(replace(segments.BALANCED, **chosen)), length_adjustment=adjustment)
     rankings = [_ranking(ranked) for ranked in case["ranked_results"]]
     expected = case["expected"]
-    ours = documents_considered(rankings, params.top_k)
+    ours = segments.documents_considered(rankings, params.top_k)
     documents = [_id(number) for number in expected.get("document_order", ours)]
     budget = params.budget_in_chunks(len(rankings))
-    limits = SelectionBounds(max_chunks=params.max_chunks, budget=budget, minimum_value=params.minimum_value)
+    limits = segments.SelectionBounds(max_chunks=params.max_chunks, budget=budget, minimum_value=params.minimum_value)
     track, starts = _meta_document(rankings, documents, params)
-    picks = greedy(track, limits)
+    picks = segments.greedy(track, limits)
     wrong = [_differs(picks, expected) or sorted(documents) != sorted(ours)]
     scores = [_score_error(picks, expected)]
     values = [_largest(track.values, expected.get("relevance_values"))]
@@ -142,7 +125,7 @@ def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
         wrong[0] |= track.ends.tolist() != expected["document_splits"]
     if SEED_ERA in case:
         early, _ = _meta_document(rankings, documents, params, seed_era=True)
-        found = greedy(early, limits)
+        found = segments.greedy(early, limits)
         wrong.append(_differs(found, case[SEED_ERA]))
         scores.append(_score_error(found, case[SEED_ERA]))
         values.append(_largest(early.values, case[SEED_ERA].get("relevance_values")))
@@ -159,15 +142,15 @@ def _pipeline_case(case: Case, presets: Mapping[str, Any]) -> Figures:
 
 def _step_differs(
     rankings: Sequence[Ranking],
-    params: ExtractionParams,
+    params: segments.ExtractionParams,
     theirs: list[tuple[str, int, int]],
-    picks: Sequence[SelectedSegment],
+    picks: Sequence[segments.SelectedSegment],
 ) -> bool:
     """Return whether the step finds other segments, and not such as are worth the same.
 
     It is for probabilities, and does not look beyond the chunks found: where gaps cost nothing, dsRAG does.
     """
-    extraction = run_step(extract(rankings, params=params), _GAPS)
+    extraction = run_step(segments.extract(rankings, params=params), _GAPS)
     through = [(hit.segment.document_id, *(hit.segment.positions or ()), hit.value) for hit in extraction.segments]
     same = [(document, first, last + 1) for document, first, last, _ in through] == theirs
     return not same and not _equal_worth([value for *_, value in through], [pick.value for pick in picks])
@@ -179,11 +162,11 @@ def _direct_case(case: Case) -> Figures:
     ends = np.array(case["document_splits"], np.int64)
     chunks = len(rows[0]) if rows else int(max(ends, default=0))
     values = np.array(rows, np.float64).reshape(len(rows), chunks)
-    track = ChunkSequence(values=values, ends=ends)
-    limits = SelectionBounds(
+    track = segments.ChunkSequence(values=values, ends=ends)
+    limits = segments.SelectionBounds(
         max_chunks=case["max_length"], budget=case["overall_max_length"], minimum_value=case["minimum_value"]
     )
-    picks = greedy(track, limits)
+    picks = segments.greedy(track, limits)
     wrong = _differs(picks, case)
     if wrong and case.get("has_ties"):
         wrong = not _equal_worth([pick.value for pick in picks], case["scores"])
@@ -197,8 +180,12 @@ def _direct_case(case: Case) -> Figures:
 
 
 def _meta_document(
-    rankings: Sequence[Ranking], documents: Sequence[str], params: ExtractionParams, *, seed_era: bool = False
-) -> tuple[ChunkSequence, dict[str, int]]:
+    rankings: Sequence[Ranking],
+    documents: Sequence[str],
+    params: segments.ExtractionParams,
+    *,
+    seed_era: bool = False,
+) -> tuple[segments.ChunkSequence, dict[str, int]]:
     """Return dsRAG's meta-document, each document as long as its last found chunk tells, and where each begins.
 
     In the seed era a chunk that a query did not find had no length, and a length was not bounded from below.
@@ -219,8 +206,8 @@ def _meta_document(
                 ranks[query, place], probabilities[query, place] = rank, hit.score
                 lengths[query, place] = len(hit.chunk.text)
     used = replace(params, length_adjustment="scale") if seed_era else params
-    weights = weighted_values(ranks, probabilities, lengths, params=used, ends=ends)
-    return ChunkSequence(values=weights.values, ends=ends), starts
+    weights = segments.weighted_values(ranks, probabilities, lengths, params=used, ends=ends)
+    return segments.ChunkSequence(values=weights.values, ends=ends), starts
 
 
 def _id(number: object) -> str:
@@ -274,11 +261,11 @@ def _mapped(expected: Case, documents: Sequence[str], starts: Mapping[str, int])
     return found
 
 
-def _differs(picks: Sequence[SelectedSegment], expected: Case) -> bool:
+def _differs(picks: Sequence[segments.SelectedSegment], expected: Case) -> bool:
     return [[pick.start, pick.end] for pick in picks] != [list(span) for span in expected["segments"]]
 
 
-def _score_error(picks: Sequence[SelectedSegment], expected: Case) -> float:
+def _score_error(picks: Sequence[segments.SelectedSegment], expected: Case) -> float:
     return _largest([pick.value for pick in picks], expected.get("scores"))
 
 
@@ -296,10 +283,12 @@ def _equal_worth(ours: Sequence[float], theirs: Sequence[float]) -> bool:
     return abs(fsum(ours) - fsum(theirs)) <= CLOSE
 
 
-def _gain(track: ChunkSequence, limits: SelectionBounds, picks: Sequence[SelectedSegment]) -> Figures:
+def _gain(
+    track: segments.ChunkSequence, limits: segments.SelectionBounds, picks: Sequence[segments.SelectedSegment]
+) -> Figures:
     return {
         "greedy": fsum(pick.value for pick in picks),
-        "optimal": fsum(pick.value for pick in optimal(track, limits)),
+        "optimal": fsum(pick.value for pick in segments.optimal(track, limits)),
     }
 
 
@@ -307,9 +296,9 @@ def _value_error(oracle: Case) -> float:
     """Return the largest difference in the grids of chunk values."""
     errors = [0.0]
     for rank, similarity, penalty, decay, value in oracle.get("chunk_value_grid", ()):
-        errors.append(abs(float(chunk_values(rank, similarity, penalty=penalty, decay_rate=decay)) - value))
+        errors.append(abs(float(segments.chunk_values(rank, similarity, penalty=penalty, decay_rate=decay)) - value))
     for penalty, decay, value in oracle.get("chunk_value_missing", ()):
-        errors.append(abs(float(chunk_values(0, 0.0, penalty=penalty, decay_rate=decay)) - value))
+        errors.append(abs(float(segments.chunk_values(0, 0.0, penalty=penalty, decay_rate=decay)) - value))
     return max(errors)
 
 
@@ -321,7 +310,7 @@ def _length_error(oracle: Case) -> float:
         named = dict(zip(columns, row, strict=True))
         for column, adjustment in _COLUMNS.items():
             if column in named:
-                adjusted = named["value"] * float(length_factors(named["length"], adjustment))
+                adjusted = named["value"] * float(segments.length_factors(named["length"], adjustment))
                 errors.append(abs(adjusted - named[column]))
     return max(errors)
 
@@ -332,8 +321,8 @@ def _beta_error(transform: Case) -> float:
     errors = [0.0]
     for curve in curves.values():
         xs, theirs = zip(*curve["grid"], strict=True)
-        errors.append(_largest(BetaCDF(curve["a"], curve["b"])(xs), theirs))
+        errors.append(_largest(segments.BetaCDF(curve["a"], curve["b"])(xs), theirs))
     for x, *theirs in transform.get("out_of_range", ()):
         for curve, value in zip(curves.values(), theirs, strict=False):
-            errors.append(_largest(BetaCDF(curve["a"], curve["b"])([x]), [value]))
+            errors.append(_largest(segments.BetaCDF(curve["a"], curve["b"])([x]), [value]))
     return max(errors)

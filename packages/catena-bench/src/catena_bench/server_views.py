@@ -167,7 +167,7 @@ def measured(
         figures |= _asked(transport, held)
     finally:
         for way in WAYS:
-            transport.perform(Call(method="DELETE", path=f"/{_index(way)}", missing_ok=True))
+            _sent(transport, "DELETE", way, missing_ok=True)
     return figures
 
 
@@ -193,11 +193,11 @@ def _filled(transport: Transport, rows: Sequence[ChunkViews], dim: int) -> dict[
     seconds = dict.fromkeys(WAYS, 0.0)
     vector = {"type": "dense_vector", "dims": dim, "similarity": "cosine", "index_options": {"type": "int8_hnsw"}}
     for name, way in WAYS.items():
-        transport.perform(Call(method="DELETE", path=f"/{_index(name)}", missing_ok=True))
+        _sent(transport, "DELETE", name, missing_ok=True)
         properties = {"kept": _KEPT, **way.properties(vector)}
         settings = {"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "-1"}
         body = {"settings": settings, "mappings": {"dynamic": False, "properties": properties}}
-        transport.perform(Call(method="PUT", path=f"/{_index(name)}", body=body))
+        _sent(transport, "PUT", name, body=body)
     for turn, at in enumerate(range(0, len(rows), PORTION)):
         names = list(WAYS)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
@@ -205,20 +205,15 @@ def _filled(transport: Transport, rows: Sequence[ChunkViews], dim: int) -> dict[
     figures: dict[str, float] = {}
     for name in WAYS:
         start = perf_counter()
-        transport.perform(Call(method="POST", path=f"/{_index(name)}/_refresh", seconds=300.0))
+        _sent(transport, "POST", name, "/_refresh", seconds=300.0)
         figures[f"indexed_per_second.{name}"] = len(rows) / (seconds[name] + perf_counter() - start)
-        merge = Call(
-            method="POST", path=f"/{_index(name)}/_forcemerge", params={"max_num_segments": 1}, seconds=600.0
-        )
-        transport.perform(merge)
-        transport.perform(Call(method="POST", path=f"/{_index(name)}/_flush", seconds=300.0))
-        total = transport.perform(Call(method="GET", path=f"/{_index(name)}/_stats/docs"))["_all"]["primaries"]
+        _sent(transport, "POST", name, "/_forcemerge", params={"max_num_segments": 1}, seconds=600.0)
+        _sent(transport, "POST", name, "/_flush", seconds=300.0)
+        total = _sent(transport, "GET", name, "/_stats/docs")["_all"]["primaries"]
         figures[f"lucene_documents.{name}"] = float(total["docs"]["count"])
         # not the size of the store, in which segments stay for a while that were merged into others
-        usage = Call(
-            method="POST", path=f"/{_index(name)}/_disk_usage", params={"run_expensive_tasks": True}, seconds=300.0
-        )
-        figures[f"disk_bytes.{name}"] = float(transport.perform(usage)[_index(name)]["all_fields"]["total_in_bytes"])
+        usage = _sent(transport, "POST", name, "/_disk_usage", params={"run_expensive_tasks": True}, seconds=300.0)
+        figures[f"disk_bytes.{name}"] = float(usage[_index(name)]["all_fields"]["total_in_bytes"])
     return figures
 
 
@@ -230,9 +225,8 @@ def _written(transport: Transport, name: str, rows: Sequence[ChunkViews]) -> flo
         for chunk in rows[at : at + IN_A_REQUEST]:
             for own_id, source in WAYS[name].documents(chunk):
                 lines += [{"index": {"_id": own_id}}, source]
-        call = Call(method="POST", path=f"/{_index(name)}/_bulk", lines=lines, seconds=300.0)
         start = perf_counter()
-        reply = transport.perform(call)
+        reply = _sent(transport, "POST", name, "/_bulk", lines=lines, seconds=300.0)
         seconds += perf_counter() - start
         if reply["errors"]:
             refused = next(item["index"]["error"] for item in reply["items"] if "error" in item["index"])
@@ -270,10 +264,10 @@ def _scores(transport: Transport, name: str, body: Query) -> list[float]:
     """Return the scores of the chunks that a search finds, each with its text read."""
     apart = name == "documents"  # what is kept of a chunk stands beside one of its views
     asked = {"size": K, "track_total_hits": False, "_source": False if apart else ["kept"], **body}
-    hits = transport.perform(Call(method="POST", path=f"/{_index(name)}/_search", body=asked))["hits"]["hits"]
+    hits = _sent(transport, "POST", name, "/_search", body=asked)["hits"]["hits"]
     if apart and hits:
         docs = {"docs": [{"_id": hit["fields"]["chunk"][0], "_source": ["kept"]} for hit in hits]}
-        transport.perform(Call(method="POST", path=f"/{_index(name)}/_mget", body=docs))
+        _sent(transport, "POST", name, "/_mget", body=docs)
     return [hit["_score"] for hit in hits]
 
 
@@ -286,6 +280,10 @@ def _close(scores: Sequence[float], wanted: Sequence[float]) -> bool:
 
 def _index(name: str) -> str:
     return f"w-catena-bench-views-{name}"
+
+
+def _sent(transport: Transport, method: Any, name: str, action: str = "", **more: Any) -> Any:
+    return transport.perform(Call(method=method, path=f"/{_index(name)}{action}", **more))
 
 
 def _best_of(queries: list[Query]) -> Query:

@@ -8,7 +8,7 @@ other documents. Both are measured, on generated tables whose truth is known and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,10 +22,10 @@ from catena import Document, Entry, ParameterError, Services
 from catena import run as drive
 from catena.effects import Embedder
 from catena.enrichment import StaticEmbedder
-from catena.evaluation import GoldSpan, chunks_of_items, compare, embedding_shift, unit_rows
+from catena.evaluation import chunks_of_items, compare, embedding_shift, unit_rows
 from catena.library import Preparation, prepare
 from catena.structure import TABLE, table_views
-from catena_bench.collection import CollectionQuestion, read_collection, some_of_each_kind
+from catena_bench.collection import read_collection, some_of_each_kind
 from catena_bench.graph_data import KeptVectors
 from catena_bench.synthetic_manuals import PARTS
 from catena_bench.views_retrievers import MINILM, minilm_path
@@ -133,15 +133,6 @@ class TableSet:
     pairs: tuple[TablePair, ...]
     tables: tuple[EmbeddedTable, ...]
 
-    @property
-    def texts(self) -> tuple[list[str], list[str], list[str]]:
-        """The questions, their whole tables and the definitions of these, pair by pair."""
-        return (
-            [pair.question for pair in self.pairs],
-            [pair.table.whole for pair in self.pairs],
-            [pair.table.definition for pair in self.pairs],
-        )
-
 
 def run(
     data: Path | None = None,
@@ -220,7 +211,8 @@ def collection_set(data: Path, *, questions: int | None = None, most_tables: int
     entries = {name: _entry(_document(name, path)) for name, path in collection.files.items()}
     tables = {table.chunk_id: table for entry in entries.values() for table in _tables(entry)}
     chunks = [chunk for entry in entries.values() for chunk in entry.chunks]
-    items = chunks_of_items(chunks, _gold(collection.sections, asked))
+    wanted = {name for question in asked for name in question.gold}
+    items = chunks_of_items(chunks, [span for name, span in collection.sections.items() if name in wanted])
     pairs = tuple(
         TablePair(question=question.text, kind=question.kind, table=tables[chunk_id])
         for question in asked
@@ -233,13 +225,13 @@ def collection_set(data: Path, *, questions: int | None = None, most_tables: int
 
 def measured(chosen: TableSet, services: Services) -> dict[str, float]:
     """Return the figures of one set with one embedder; see `run`."""
-    questions, whole, definitions = chosen.texts
-    shift = drive(embedding_shift(questions, whole, definitions), services)
+    texts = [(pair.question, pair.table.whole, pair.table.definition) for pair in chosen.pairs]
+    shift = drive(embedding_shift(*(list(column) for column in zip(*texts, strict=True))), services)
     asked = shift.points[0::3]
-    right = np.array([[table.chunk_id == pair.table.chunk_id for table in chosen.tables] for pair in chosen.pairs])
-    apart = np.array(
-        [[table.document_id != pair.table.document_id for table in chosen.tables] for pair in chosen.pairs]
-    )
+    chunks = np.array([table.chunk_id for table in chosen.tables])
+    owners = np.array([table.document_id for table in chosen.tables])
+    right = np.stack([chunks == pair.table.chunk_id for pair in chosen.pairs])
+    apart = np.stack([owners != pair.table.document_id for pair in chosen.pairs])
     ways = {}
     for name in ("whole", "definition", "bare"):
         rows = drive(unit_rows([getattr(table, name) for table in chosen.tables]), services)
@@ -265,11 +257,6 @@ def _document(name: str, path: Path) -> Document:
             return Document(id=name, text=file.read())
     except (OSError, ValueError) as error:
         raise ParameterError("data", str(path), f"a readable file ({type(error).__name__})") from None
-
-
-def _gold(sections: Mapping[str, GoldSpan], questions: Iterable[CollectionQuestion]) -> list[GoldSpan]:
-    wanted = {name for question in questions for name in question.gold}
-    return [span for name, span in sections.items() if name in wanted]
 
 
 def _tables(entry: Entry) -> list[EmbeddedTable]:

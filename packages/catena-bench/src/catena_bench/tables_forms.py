@@ -16,24 +16,27 @@ from catena.effects import Failed, Step, together
 from catena.evaluation import Span, chunking_error, spans_of, whole_cutoffs
 from catena.model import EvaluationError, digest
 from catena_bench.figures import PERCENT
-from catena_bench.judges import OutcomeRate, Pair, Verdict, judge_pairs, pairwise_result
+from catena_bench.judges import OutcomeRate, Pair, Tally, Verdict, judge_pairs, pairwise_result
 from catena_bench.tables_asking import Task
-from catena_bench.tables_material import LEAVES, SECTIONS, TableMaterial, Wanted
 from catena_bench.tables_schemes import (
     CONTENT,
+    LEAVES,
     MULTI_VIEW,
     PLUS,
     RAPTOR,
+    SECTIONS,
     SHIPPED,
     UNITS,
     Cell,
     Searched,
+    TableMaterial,
+    Wanted,
     mean_cell,
     recall,
     recall_at_length,
 )
+from catena_bench.views import CUTOFFS, Results
 from catena_bench.views_data import LENGTHS
-from catena_bench.views_measures import CUTOFFS, Results
 
 NOTHING = "–"
 DELTA = "delta"  # key of a column of differences
@@ -505,16 +508,12 @@ def _rates(verdicts: Sequence[Verdict]) -> Iterator[PaperRow]:
     undecided = Cell(value=float(sum("undecided" in (each.by_score, each.by_round) for each in verdicts)))
     try:
         result = pairwise_result(verdicts)
+        tallies: tuple[Tally | None, ...] = (result.by_score, result.by_round)
     except EvaluationError:  # none is decided
-        nothing = (None, None, None, undecided)
-        yield PaperRow(key="by_score", name="score-based", cells=nothing)
-        yield PaperRow(key="by_round", name="round-based", cells=nothing)
-        return
-    for key, name, tally in (
-        ("by_score", "score-based", result.by_score),
-        ("by_round", "round-based", result.by_round),
-    ):
-        yield PaperRow(key=key, name=name, cells=(*map(_rate, (tally.win, tally.tie, tally.lose)), undecided))
+        tallies = (None, None)
+    for name, tally in zip(("score", "round"), tallies, strict=True):
+        rates = (None,) * 3 if tally is None else tuple(map(_rate, (tally.win, tally.tie, tally.lose)))
+        yield PaperRow(key=f"by_{name}", name=f"{name}-based", cells=(*rates, undecided))
 
 
 def _rate(rate: OutcomeRate) -> Cell:

@@ -1,24 +1,34 @@
-"""Search one document by every way of chunking and one retriever: the rows of the paper's tables."""
+"""Read documents with questions, cut each in all ways that are compared, and search it by one retriever.
+
+The folder is as `catena questions` and `catena_bench.questions.dataset.write_scope_dataset` write it; several of
+them may lie below the one that is named. What is found makes the rows of the paper's tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from math import ceil, floor
+from pathlib import Path
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from catena import Chunk
-from catena.enrichment import KEYWORDS, SUMMARY
-from catena.evaluation import Span, coverage, equal_length_cutoff, scope_recall_at, spans_of, whole_cutoffs
-from catena_bench.baselines import SummaryTree, plus_factor, traverse
+from catena import Chunk, Degraded, Document
+from catena.effects import Failed, Step, together
+from catena.enrichment import KEYWORDS, SUMMARY, Keywords, Summaries, make_views
+from catena.evaluation import Span, coverage, spans_of, whole_cutoffs
+from catena.model import EvaluationError
+from catena.structure import cut_fixed
+from catena_bench import baselines, views_data
+from catena_bench.collection import stored
 from catena_bench.figures import PERCENT, ROUNDS, mean_figures
-from catena_bench.tables_material import SECTIONS, TableMaterial
-from catena_bench.views_data import LENGTHS, AskedDocument, Units, best_passage, sections_headed, whole
-from catena_bench.views_measures import (
+from catena_bench.questions import ScopeDataset, ScopeQuestion, read_scope_dataset
+from catena_bench.segments_data import find_collections
+from catena_bench.views import (
     CUTOFFS,
     RAW,
     Results,
@@ -28,12 +38,206 @@ from catena_bench.views_measures import (
     by_quota,
     by_score,
     ranked_spans,
+    recalls_at_length,
 )
 from catena_bench.views_retrievers import Bm25, Dense, Retriever, Scores
 
+BETWEEN = " … "  # the evidence of one question, where it stands in for an answer
+
+
+By: TypeAlias = Literal["llm", "offline"]
+SECTIONS = "sections"
+LEAVES = 300  # word pieces of a leaf of the tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabledDocument:
+    """A document with its questions, and what a judge compares answers with.
+
+    Attributes:
+        references: per question, the answer that the data set gives, or else what its evidence says.
+        divided: whether the data set gives it sections; without any, the whole of it is one.
+    """
+
+    asked: views_data.AskedDocument
+    references: tuple[str, ...]
+    divided: bool
+
+
+def read_tabled_documents(data: Path, most: int | None = None) -> tuple[TabledDocument, ...]:
+    """Read all data sets at or below a folder, in the order of their paths, but for documents without a question.
+
+    Args:
+        data: the folder; at most three above the files.
+        most: keep only so many questions of each document, in their order; all of them for None.
+
+    Raises:
+        EvaluationError: there is no question, or a file is not of the layout; with file and line.
+    """
+    folders = {
+        name: folder for name, folder in find_collections(data).items() if stored(folder, "documents") is not None
+    }
+    found: dict[str, TabledDocument] = {}
+    for name, folder in (folders or {data.name: data}).items():
+        for document in _documents(read_scope_dataset(folder), most):
+            known_as = document.asked.name if document.asked.name not in found else f"{name}/{document.asked.name}"
+            found[known_as] = replace(document, asked=replace(document.asked, name=known_as))
+    if not found:
+        raise EvaluationError(
+            f"{data.name} holds no question. Try: `catena questions` writes a data set from documents of your own"
+        )
+    return tuple(found.values())
+
+
+def _documents(dataset: ScopeDataset, most: int | None) -> Iterator[TabledDocument]:
+    for document in dataset.documents:
+        asked = [question for question in dataset.questions if question.document == document.id][:most]
+        if not asked:
+            continue
+        sections = dataset.sections[document.id]
+        yield TabledDocument(
+            asked=views_data.AskedDocument(
+                name=document.id,
+                document=views_data.untitled(document),
+                sections=sections,
+                questions=tuple(
+                    views_data.ScopedQuestion(id=each.id, text=each.text, evidence=_visible(each, document))
+                    for each in asked
+                ),
+            ),
+            references=tuple(
+                each.answer or BETWEEN.join(" ".join(document.text[slice(*span)].split()) for span in each.evidence)
+                for each in asked
+            ),
+            divided=len(sections) > 1 or any(section.level for section in sections),
+        )
+
+
+def _visible(question: ScopeQuestion, document: Document) -> tuple[tuple[int, int], ...]:
+    """Return the evidence that is not blank.
+
+    Raises:
+        EvaluationError: all of it is: no recall is defined.
+    """
+    spans = tuple(span for span in question.evidence if document.text[slice(*span)].strip())
+    if not spans:
+        raise EvaluationError(
+            f"question {question.id!r}: its evidence in document {document.id!r} is blank. "
+            "Try: without the question, or with offsets into the text as it stands in the file"
+        )
+    return spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The parts to make, and their makers.
+
+    Attributes:
+        viewed: which chunks get keywords and summaries: "sections", "fixed200", "fixed300".
+        units: whether there are atomic units, or sentences where no model is asked.
+        tree: whether RAPTOR's tree is grown.
+        views_by: who makes views.
+        by: who divides into units and summarises the clusters of the tree.
+    """
+
+    viewed: tuple[str, ...]
+    units: bool
+    tree: bool
+    views_by: By
+    by: By
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMaterial:
+    """One document, cut in every way that is compared.
+
+    Attributes:
+        chunks: by name: "fixed100", "fixed100_content", …, "sections".
+        views: by the name of the chunks and the kind of view; a chunk of which none could be made offline has its own
+            text there, what a model failed at is missing.
+        units: atomic units, or sentences; None where no table has them.
+        tree: of summaries over "fixed300"; None where no table has it.
+        degraded: what a model was asked for and did not give.
+    """
+
+    source: TabledDocument
+    chunks: Mapping[str, tuple[Chunk, ...]]
+    views: Mapping[str, Mapping[str, views_data.Units]]
+    units: tuple[Chunk, ...] | None
+    tree: baselines.SummaryTree | None
+    degraded: tuple[Degraded, ...]
+
+    @property
+    def asked(self) -> views_data.AskedDocument:
+        """The document and its questions."""
+        return self.source.asked
+
+
+def make_material(sources: Sequence[TabledDocument], wanted: Wanted) -> Step[tuple[TableMaterial, ...]]:
+    """Cut all documents, and make of them what is wanted, side by side.
+
+    Raises:
+        CatenaError: not a failure of a model, but of what surrounds it (no service, the budget, the journal).
+    """
+    made: list[Any] = yield from together([_of_document(source, wanted) for source in sources])
+    return tuple(_succeeded(made))
+
+
+def _of_document(source: TabledDocument, wanted: Wanted) -> Step[TableMaterial]:
+    asked, count = source.asked, views_data.word_pieces()
+    chunks = {f"fixed{size}": cut_fixed(asked.document, tokens=size, count=count) for size in views_data.LENGTHS}
+    for size in views_data.LENGTHS:
+        chunks[f"fixed{size}_content"] = cut_fixed(asked.document, asked.sections, tokens=size, count=count)
+    chunks[SECTIONS] = views_data.section_chunks(asked)
+    makers = (Keywords(by=wanted.views_by), Summaries(by=wanted.views_by))
+    results: list[Any] = yield from together(
+        [
+            *(make_views(chunks[name], makers, title=asked.document.title) for name in wanted.viewed),
+            *([_units(asked, wanted.by)] if wanted.units else []),
+            *([_tree(asked, chunks[f"fixed{LEAVES}"], wanted.by)] if wanted.tree else []),
+        ]
+    )
+    rest = iter(_succeeded(results))
+    views = {name: next(rest) for name in wanted.viewed}
+    units: baselines.AtomicChunks | None = next(rest) if wanted.units else None
+    tree: baselines.RaptorTree | None = next(rest) if wanted.tree else None
+    offline = wanted.views_by == "offline"
+    made_by = [lost for _, lost in views.values()] + [each.degraded for each in (units, tree) if each is not None]
+    return TableMaterial(
+        source=source,
+        chunks=chunks,
+        views={
+            name: views_data.units_by_kind(found, chunks[name], filled=offline) for name, (found, _) in views.items()
+        },
+        units=None if units is None else units.chunks,
+        tree=None if tree is None else tree.tree,
+        degraded=tuple(chain.from_iterable(made_by)),
+    )
+
+
+def _units(asked: views_data.AskedDocument, by: By) -> Step[baselines.AtomicChunks]:
+    if by == "llm":
+        return (yield from baselines.cut_atomic(asked.document, count=views_data.word_pieces()))
+    return baselines.AtomicChunks(chunks=baselines.cut_sentences(asked.document, count=views_data.word_pieces()))
+
+
+def _tree(asked: views_data.AskedDocument, leaves: tuple[Chunk, ...], by: By) -> Step[baselines.RaptorTree]:
+    options = baselines.RaptorOptions(summaries=baselines.ClusterSummaries(by=by))
+    title, count = asked.document.title, views_data.word_pieces()
+    return (yield from baselines.raptor_tree(asked.document.id, leaves, options, title=title, count=count))
+
+
+def _succeeded(results: Iterable[Any]) -> list[Any]:
+    found = list(results)
+    for each in found:
+        if isinstance(each, Failed):
+            raise each.error
+    return found
+
+
 DEEPEST = 1_000  # pieces of a ranking that are kept: more than any cutoff reads
 
-FIXED = tuple(f"fixed{size}" for size in LENGTHS)
+FIXED = tuple(f"fixed{size}" for size in views_data.LENGTHS)
 UNITS, PLUS, RAPTOR = "units", "units_plus", "raptor"
 CONTENT, MULTI_VIEW, SHIPPED = "content_raw", "mc_indexing", "catena"
 
@@ -47,7 +251,7 @@ _HALF = CUTOFFS[0]  # k = 1.5: of two cutoffs, one for half of the questions
 class Searched:
     """The results of all schemes for the questions of one document, by one retriever."""
 
-    asked: AskedDocument
+    asked: views_data.AskedDocument
     schemes: Schemes
 
 
@@ -82,7 +286,9 @@ def factor_of(materials: Sequence[TableMaterial]) -> int:
     def mean(chunks_of: Callable[[TableMaterial], Sequence[Chunk]]) -> float:
         return fmean(material.asked.tokens(*span) for material in materials for span in spans_of(chunks_of(material)))
 
-    return plus_factor(mean(lambda material: material.chunks[SECTIONS]), mean(lambda material: material.units or ()))
+    return baselines.plus_factor(
+        mean(lambda material: material.chunks[SECTIONS]), mean(lambda material: material.units or ())
+    )
 
 
 def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> Iterator[tuple[str, Results]]:
@@ -90,10 +296,10 @@ def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> I
     chunks = {name: of_name for name, of_name in material.chunks.items() if name in how.chunks}
     scores: dict[str, Scores] = {}
     for name, of_name in chunks.items():
-        scores[name] = _scores(asked, whole(of_name), retriever)
+        scores[name] = _scores(asked, views_data.whole(of_name), retriever)
         yield (name if name != SECTIONS else CONTENT), Results(ranked=ranked_spans(scores[name], of_name, DEEPEST))
     if material.units is not None:
-        ranked = ranked_spans(_scores(asked, whole(material.units), retriever), material.units, DEEPEST)
+        ranked = ranked_spans(_scores(asked, views_data.whole(material.units), retriever), material.units, DEEPEST)
         yield UNITS, Results(ranked=ranked)
         yield PLUS, Results(ranked=ranked, at=_longer(ranked, how.factor))
     if material.tree is not None:
@@ -111,7 +317,7 @@ def _schemes(material: TableMaterial, retriever: Retriever, how: SchemeRun) -> I
             yield left_out.replace("paper", MULTI_VIEW), results
 
 
-def _scores(asked: AskedDocument, units: Units, retriever: Retriever) -> Scores:
+def _scores(asked: views_data.AskedDocument, units: views_data.Units, retriever: Retriever) -> Scores:
     """Return shape (questions, chunks); nothing is cut off, even beyond an encoder's window."""
     texts = [question.text for question in asked.questions]
     if not units.texts:  # a document of tables has no summary, say
@@ -126,7 +332,7 @@ def _longer(ranked: Sequence[Sequence[Span]], factor: int) -> Callable[[int, flo
     return at
 
 
-def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) -> Results:
+def _traversed(asked: views_data.AskedDocument, tree: baselines.SummaryTree, retriever: Retriever) -> Results:
     """Go down the tree by the retriever's scores of its nodes' texts; a node without a word asked comes last."""
     texts = [question.text for question in asked.questions]
     scores = retriever.scores([node.text for node in tree.nodes], texts, truncated=False)
@@ -134,7 +340,7 @@ def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) ->
 
     @cache
     def taken(question: int, k: int) -> tuple[Span, ...]:
-        return spans_of(hit.chunk for hit in traverse(tree, finite[question].tolist(), k=k).hits)
+        return spans_of(hit.chunk for hit in baselines.traverse(tree, finite[question].tolist(), k=k).hits)
 
     def at(question: int, k: float) -> Sequence[Sequence[Span]]:
         return [taken(question, cutoff) for cutoff in (floor(k), ceil(k))]
@@ -145,7 +351,7 @@ def _traversed(asked: AskedDocument, tree: SummaryTree, retriever: Retriever) ->
 def _shipped(material: TableMaterial, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
     asked, bm25 = material.asked, Bm25()
-    words, passages = sections_headed(asked), best_passage(asked)
+    words, passages = views_data.sections_headed(asked), views_data.best_passage(asked)
     fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
     return Results(ranked=ranked_spans(fused, material.chunks[SECTIONS], DEEPEST))
 
@@ -207,12 +413,7 @@ def recall_at_length(found: Sequence[Searched], scheme: str, reference: str, k: 
     """
     shares = []
     for each in found:
-        tokens, own = mean_tokens([each], reference, k), mean_tokens([each], scheme, k)
-        longer = equal_length_cutoff(k, own, tokens) if tokens and own else k  # where nothing is found, k is nothing
-        shares += [
-            scope_recall_at(ranked, question.evidence, each.asked.document.text, longer)
-            for ranked, question in zip(each.schemes[scheme].ranked, each.asked.questions, strict=True)
-        ]
+        shares += recalls_at_length(each.asked, each.schemes[scheme], k, mean_tokens([each], reference, k))
     return _with_ends(shares)
 
 

@@ -18,40 +18,281 @@ The paper's Tables 4, 6, 7, 9, 10 and 11, with views made offline, on documents 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
-from catena import Chunk, Services
+import numpy as np
+from numpy.typing import NDArray
+
+from catena import Chunk, Hit, Ranking, Scale, ScoreFusion, Services, evaluation, retrieval
 from catena import run as drive
 from catena.effects import Embedder
-from catena.evaluation import Span, chunking_error, spans_of
-from catena.retrieval import ReadingOptions, rank_passages
+from catena.enrichment import Keywords, StaticEmbedder, Summaries, make_views
+from catena.model import EvaluationError
 from catena.structure import passages_of
-from catena_bench.figures import PERCENT
-from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents
-from catena_bench.views_measures import (
-    CUTOFFS,
-    KEYWORDS,
-    RAW,
-    Results,
-    ablation,
-    at_equal_counts,
-    at_equal_length,
-    best_text,
-    by_question,
-    by_rank,
-    by_score,
-    figures,
-    offline_views,
-    ranked_spans,
-    ranking,
-    rules,
-)
+from catena_bench.figures import PERCENT, ROUNDS, mean_figures
+from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents, units_by_kind
 from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
 
-BY_WORDS, BY_MEANING = ReadingOptions(alpha=0.0), ReadingOptions(alpha=1.0)
+DEPTH = 100  # chunks of a ranking: more than any cutoff or budget of the figures reads
+RRF = 60.0
+FUSION = retrieval.SECTION_FUSION
+
+
+CUTOFFS = (1.5, 3, 5, 10)  # the paper's k
+BUDGETS = (250, 500, 1_000, 2_000)  # word pieces
+RAW, KEYWORDS, SUMMARY = "raw", "keywords", "summary"
+RULES: Mapping[str, retrieval.ViewRule] = {
+    "exact": retrieval.ExactUnion(),
+    "rrf": retrieval.ViewRankFusion(),
+}  # the paper's has its own quotas
+LONGEST = 40  # chunks of a view's ranking
+MOST_PER_VIEW = 12  # up to so many of each view a mean of k unique chunks is looked for
+Views = Mapping[str, Scores]  # by kind of view, shape (questions, chunks)
+Asked = Sequence[Mapping[str, Ranking]]  # per question, by kind of view
+
+
+def best_text(scores: Scores, units: Units) -> Scores:
+    """Return shape (questions, chunks): each chunk scores as its best text, one without a text as nothing (-inf)."""
+    best = np.full((len(scores), len(units.chunks)), -np.inf)
+    np.maximum.at(best.T, np.array(units.owner, np.intp), scores.T)
+    return best
+
+
+def by_score(lexical: Scores, cosines: Scores, passages: Scores | None = None, how: ScoreFusion = FUSION) -> Scores:
+    """Return the library's fusion by score of whole rankings, without critical terms.
+
+    `alpha (1 + cos) / 2 + (1 - alpha) r`, r the BM25 over the best BM25 of the question, of whole texts or, in the
+    share that the fusion says, of best passages: as `catena.retrieval.fusion.ScoreFusion`.
+    """
+    words = _of_best(lexical)
+    if passages is not None:
+        words = (1 - how.passages) * words + how.passages * _of_best(passages)
+    near = np.where(np.isfinite(cosines), (1 + cosines) / 2, 0.0)
+    return how.alpha * near + (1 - how.alpha) * words
+
+
+def _of_best(lexical: Scores) -> Scores:
+    words = np.maximum(np.where(np.isfinite(lexical), lexical, 0.0), 0.0)
+    best = words.max(axis=1, keepdims=True, initial=0.0)
+    return words / np.where(best > 0, best, 1.0)
+
+
+def by_rank(*several: Scores) -> Scores:
+    """Return reciprocal-rank fusion of the first hundred of each: `sum 1 / (60 + rank)`, ranks from 1."""
+    fused = np.zeros_like(several[0])
+    for scores in several:
+        for row, order in enumerate(map(best_first, scores)):
+            fused[row, order] += 1 / (RRF + np.arange(1, len(order) + 1))
+    return np.where(fused > 0, fused, -np.inf)
+
+
+def best_first(row: NDArray[np.float64], depth: int = DEPTH) -> NDArray[np.intp]:
+    """Return the numbers of the best chunks of one question, ties in reading order, nothing that was not found."""
+    order = np.argsort(-row, kind="stable")[:depth]
+    return order[np.isfinite(row[order])]
+
+
+def ranked_spans(scores: Scores, chunks: Sequence[Chunk], depth: int = DEPTH) -> list[list[evaluation.Span]]:
+    """Return for each question the spans of the best chunks, best first."""
+    spans = evaluation.spans_of(chunks)
+    return [[spans[at] for at in best_first(row, depth)] for row in scores]
+
+
+def ranking(row: NDArray[np.float64], chunks: Sequence[Chunk]) -> Ranking:
+    """Return the best chunks of one question as the library's rankings are."""
+    return Ranking(tuple(Hit(chunks[at], float(row[at])) for at in best_first(row)), Scale.SIMILARITY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """The pieces that one method returns for each question of one document.
+
+    Attributes:
+        ranked: all pieces, best first; k of them are the first k.
+        read: what a reader with a budget of tokens is given, in order; None for the same.
+        at: by question and k of the paper, the sets of pieces that are equally likely to be returned; None for the
+            first k of `ranked`.
+    """
+
+    ranked: Sequence[Sequence[evaluation.Span]]
+    read: Sequence[Sequence[evaluation.Span]] | None = None
+    at: Callable[[int, float], Sequence[Sequence[evaluation.Span]]] | None = None
+
+    def mean(self, question: int, k: float, measure: Callable[[Sequence[evaluation.Span]], float]) -> float:
+        """Return the mean of a measure over what may be returned at k."""
+        if self.at is None:
+            ranked = self.ranked[question]
+            return evaluation.at_cutoff(k, lambda cutoff: measure(ranked[:cutoff]))
+        return fmean(measure(spans) for spans in self.at(question, k))
+
+
+def figures(asked: AskedDocument, results: Results) -> dict[str, float]:
+    """Return the figures of a method, recall in percent.
+
+    `k1.5`, `k3`, `k5`, `k10`: mean coverage of the evidence, each with `.low` and `.high` (95%, bootstrap over
+    questions), `.mean_tokens`, `.mean_pieces` and `.mean_sections` (distinct sections that what is returned touches);
+    `k1.5.as_stated`: one piece for every other question and two for the rest. `tokens250` … `tokens2000`: the same
+    recall where a reader stops after so many word pieces, the last piece cut.
+    """
+    found: dict[str, float] = {}
+    text, questions = asked.document.text, asked.questions
+    each = range(len(questions))
+
+    def recall(question: int) -> Callable[[Sequence[evaluation.Span]], float]:
+        return lambda spans: evaluation.coverage(spans, questions[question].evidence, text)
+
+    def sections(spans: Sequence[evaluation.Span]) -> float:
+        return len(_sections(asked, spans))
+
+    def tokens(spans: Sequence[evaluation.Span]) -> float:
+        return sum(asked.tokens(*span) for span in spans)
+
+    for k in CUTOFFS:
+        key = f"k{k:g}"
+        found |= mean_figures(
+            key, [results.mean(number, k, recall(number)) for number in each], unit=PERCENT, rounds=ROUNDS
+        )
+        for name, measure in (("mean_tokens", tokens), ("mean_pieces", len), ("mean_sections", sections)):
+            found[f"{key}.{name}"] = fmean(results.mean(number, k, measure) for number in each)
+    if results.at is None:
+        cutoffs = evaluation.whole_cutoffs(CUTOFFS[0], len(questions))
+        values = [recall(number)(results.ranked[number][: cutoffs[number]]) for number in each]
+        found[f"k{CUTOFFS[0]:g}.as_stated"] = PERCENT * fmean(values)
+    for budget in BUDGETS:
+        read = [
+            evaluation.read_within((results.read or results.ranked)[number], text, budget, asked.tokens)
+            for number in each
+        ]
+        found |= mean_figures(
+            f"tokens{budget}", [recall(number)(read[number]) for number in each], unit=PERCENT, rounds=ROUNDS
+        )
+    return found
+
+
+def at_equal_length(asked: AskedDocument, results: Results, tokens: Mapping[float, float]) -> dict[str, float]:
+    """Return `k3.equal_length` and so on, in percent: recall at as many pieces as give the tokens of a reference.
+
+    The paper's Table 10: `k` grows by the tokens that the reference returns at k over those that this method does.
+
+    Args:
+        asked: the document.
+        results: of a method that returns the first k pieces of its ranking.
+        tokens: of the reference, the mean number at each k.
+    """
+    return {
+        f"k{k:g}.equal_length": PERCENT * fmean(recalls_at_length(asked, results, k, of_reference))
+        for k, of_reference in tokens.items()
+    }
+
+
+def recalls_at_length(asked: AskedDocument, results: Results, k: float, tokens: float) -> list[float]:
+    """Return the recall of each question at as many pieces as give so many tokens; see `at_equal_length`."""
+    own = fmean(
+        results.mean(number, k, lambda spans: sum(asked.tokens(*span) for span in spans))
+        for number in range(len(asked.questions))
+    )
+    longer = (
+        evaluation.equal_length_cutoff(k, own, tokens) if tokens and own else k
+    )  # where nothing is found, k is nothing
+    return [
+        evaluation.scope_recall_at(ranked, question.evidence, asked.document.text, longer)
+        for ranked, question in zip(results.ranked, asked.questions, strict=True)
+    ]
+
+
+def _sections(asked: AskedDocument, spans: Sequence[evaluation.Span]) -> set[int]:
+    """Return the positions of the sections, which tile the text, that spans share a character with."""
+    starts = [section.start for section in asked.sections]
+    return {
+        number for start, end in spans for number in range(bisect_right(starts, start) - 1, bisect_left(starts, end))
+    }
+
+
+def offline_views(asked: AskedDocument, chunks: tuple[Chunk, ...]) -> dict[str, Units]:
+    """Return the keyword and summary views of chunks, made without a language model, by kind.
+
+    A chunk that has none of a kind, because it is too short for a summary, stands there with its own text: else a
+    rule that counts views would hold its length against it.
+    """
+    makers = (Keywords(by="offline"), Summaries(by="offline"))
+    services = Services(embedder=StaticEmbedder())
+    views, _ = drive(make_views(chunks, makers, title=asked.document.title), services)
+    return units_by_kind(views, chunks, filled=True)
+
+
+def by_question(views: Views, chunks: Sequence[Chunk]) -> Asked:
+    """Return the rankings of each question by kind of view."""
+    questions = len(next(iter(views.values())))
+    return [
+        {kind: ranking(scores[row], chunks).top(LONGEST) for kind, scores in views.items()}
+        for row in range(questions)
+    ]
+
+
+def rules(asked: Asked) -> Iterator[tuple[str, Results]]:
+    """Yield the rows of one retriever: each rule over all views."""
+    yield "paper", by_quota(asked)
+    for name, rule in RULES.items():
+        yield name, Results(ranked=[_spans(retrieval.multi_view(each, rule, LONGEST)) for each in asked])
+
+
+def ablation(asked: Asked) -> Iterator[tuple[str, Results]]:
+    """Yield the paper's rule without each view: of two views, it returns fewer chunks (Tables 4 and 11)."""
+    for left_out in asked[0]:
+        fewer = [{kind: each for kind, each in of_kinds.items() if kind != left_out} for of_kinds in asked]
+        yield f"paper_without_{left_out}", by_quota(fewer)
+
+
+def by_quota(asked: Asked) -> Results:
+    """Return the paper's rule: the union of the first k' of each view, a mean over both k' where it names two."""
+
+    @cache
+    def union(question: int, per_view: int) -> tuple[evaluation.Span, ...]:
+        return _union(asked[question], per_view)
+
+    def at(question: int, k: float) -> list[tuple[evaluation.Span, ...]]:
+        return [union(question, per_view) for per_view in retrieval.quota(k)]
+
+    return Results(ranked=[_union(each, LONGEST) for each in asked], at=at)
+
+
+def at_equal_counts(document: AskedDocument, asked: Asked) -> dict[str, float]:
+    """Return `k3.equal_count` and so on: recall where the union has a mean of exactly k chunks, in percent.
+
+    A k below what one chunk of each view gives in the mean has no such figure.
+    """
+    text, points = document.document.text, []
+    for per_view in range(1, MOST_PER_VIEW + 1):
+        unions = [_union(each, per_view) for each in asked]
+        recalls = [
+            evaluation.coverage(spans, question.evidence, text)
+            for spans, question in zip(unions, document.questions, strict=True)
+        ]
+        points.append((fmean(map(len, unions)), fmean(recalls)))
+    found = {}
+    for k in CUTOFFS:
+        try:
+            found[f"k{k:g}.equal_count"] = PERCENT * evaluation.at_equal_count(points, k)
+        except EvaluationError:
+            continue
+    return found
+
+
+def _union(rankings: Mapping[str, Ranking], per_view: int) -> tuple[evaluation.Span, ...]:
+    return _spans(retrieval.multi_view(rankings, retrieval.PaperQuota(per_view=per_view), per_view))
+
+
+def _spans(ranked: Ranking) -> tuple[evaluation.Span, ...]:
+    return evaluation.spans_of(hit.chunk for hit in ranked.hits)
+
+
+BY_WORDS, BY_MEANING = retrieval.ReadingOptions(alpha=0.0), retrieval.ReadingOptions(alpha=1.0)
 
 
 OURS = "lexical"  # what is fused, and shipped; "bm25" is the usual one, which other figures can be compared with
@@ -68,8 +309,8 @@ def passages_read(
     scores: Scores,
     chunks: Sequence[Chunk],
     embedder: Embedder | None,
-    options: ReadingOptions | None = None,
-) -> Iterator[tuple[Span, ...]]:
+    options: retrieval.ReadingOptions | None = None,
+) -> Iterator[tuple[evaluation.Span, ...]]:
     """Yield for each question the passages of its first hits, in the order in which they are read.
 
     Args:
@@ -86,8 +327,8 @@ def passages_read(
         return passages_of(chunk, document=asked.document)
 
     for question, row in zip(asked.questions, scores, strict=True):
-        step = rank_passages(question.text, ranking(row, chunks), passages, options)
-        yield spans_of(hit.chunk for hit in drive(step, services).hits)
+        step = retrieval.rank_passages(question.text, ranking(row, chunks), passages, options)
+        yield evaluation.spans_of(hit.chunk for hit in drive(step, services).hits)
 
 
 def run(
@@ -101,7 +342,7 @@ def run(
         tell: is told how far the run is.
 
     Returns:
-        `<document>.<retriever>.<method>.<figure>`, the figures as `views_measures.figures` has them, in percent and
+        `<document>.<retriever>.<method>.<figure>`, the figures as `views.figures` has them, in percent and
         word pieces, for fixed lengths `k3.equal_length` too (Table 10), and for the paper's rule `k3.equal_count`;
         `<document>.chunking_error.<method>` in percent (Table 7); `<document>.n_questions`, `.n_tokens`,
         `.n_sections`; `skipped.<retriever>` 1 for one whose packages are not installed. "lexical" is
@@ -131,7 +372,7 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Calla
     scores: dict[str, OfRetrievers] = {}
     for method, of_method in units.items():
         tell(f"{asked.name}: {method}")
-        error = chunking_error(spans_of(of_method.chunks), evidence, asked.document.text)
+        error = evaluation.chunking_error(evaluation.spans_of(of_method.chunks), evidence, asked.document.text)
         measured[f"chunking_error.{method}"] = PERCENT * error
         scores[method] = with_fused(_scores(asked, of_method, _fast(engines) if method in LEFT_OUT else engines))
         for retriever, matrix in scores[method].items():

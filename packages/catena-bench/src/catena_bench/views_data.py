@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from catena import Chunk, Document, ParameterError, Section
-from catena.enrichment import SHIPPED
+from catena import Chunk, Document, ParameterError, Section, View
+from catena.enrichment import KEYWORDS, SHIPPED, SUMMARY
 from catena.evaluation import Span, spans_of
 from catena.structure import cut_fixed, cut_sections, headed_views, passage_views
 from catena_bench.collection import stored
@@ -37,21 +37,20 @@ class ScopedQuestion:
     evidence: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AskedDocument:
-    """A document with the questions that are asked of it alone.
-
-    Attributes:
-        token_starts: where the word pieces of the text begin, ascending.
-        section_starts: where its sections begin, ascending.
-    """
+    """A document with the questions that are asked of it alone."""
 
     name: str
     document: Document
     sections: tuple[Section, ...]
     questions: tuple[ScopedQuestion, ...]
-    token_starts: tuple[int, ...]
-    section_starts: tuple[int, ...]
+
+    @cached_property
+    def token_starts(self) -> tuple[int, ...]:
+        """Where the word pieces of the text begin, ascending."""
+        offsets: Sequence[Span] = _tokenizer().encode(self.document.text, add_special_tokens=False).offsets
+        return tuple(sorted(start for start, _ in offsets))
 
     def tokens(self, start: int, end: int) -> int:
         """Return the number of word pieces of the text that begin in [start, end)."""
@@ -77,15 +76,10 @@ def read_asked_documents(data: Path, most: int | None = None) -> tuple[AskedDocu
             asked = [each for each in collection.questions if each.within == entry.document.id][:most]
             known_as = entry.document.id if entry.document.id not in found else f"{name}/{entry.document.id}"
             if asked:
+                questions = [ScopedQuestion(id=q.id, text=q.text, evidence=spans_of(q.gold)) for q in asked]
+                document = untitled(entry.document)
                 found[known_as] = AskedDocument(
-                    name=known_as,
-                    document=untitled(entry.document),
-                    sections=entry.sections,
-                    questions=tuple(
-                        ScopedQuestion(id=each.id, text=each.text, evidence=spans_of(each.gold)) for each in asked
-                    ),
-                    token_starts=token_starts(entry.document.text),
-                    section_starts=tuple(section.start for section in entry.sections),
+                    name=known_as, document=document, sections=entry.sections, questions=tuple(questions)
                 )
     if not found:
         what = "a directory with documents.jsonl and questions.jsonl (or .jsonl.gz), at most three folders down"
@@ -103,12 +97,6 @@ def word_pieces() -> Callable[[str], int]:
         return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
     return count
-
-
-def token_starts(text: str) -> tuple[int, ...]:
-    """Return where the word pieces of a text begin, ascending."""
-    offsets: Sequence[Span] = _tokenizer().encode(text, add_special_tokens=False).offsets
-    return tuple(sorted(start for start, _ in offsets))
 
 
 @lru_cache(maxsize=1)
@@ -137,6 +125,25 @@ class Units:
     truncated: bool = False
 
 
+def units_by_kind(views: Iterable[View], chunks: tuple[Chunk, ...], *, filled: bool) -> dict[str, Units]:
+    """Return the keywords and summaries of chunks by kind; where `filled`, a chunk without one has its own text."""
+    number = {chunk.id: place for place, chunk in enumerate(chunks)}
+    found: dict[str, list[tuple[int, str]]] = {KEYWORDS: [], SUMMARY: []}
+    for view in views:
+        found[view.kind].append((number[view.chunk_id], view.text))
+    for of_kind in found.values() if filled else ():
+        viewed = {owner for owner, _ in of_kind}
+        of_kind += [(owner, chunk.text) for owner, chunk in enumerate(chunks) if owner not in viewed]
+    return {
+        kind: Units(
+            chunks=chunks,
+            texts=tuple(text for _, text in sorted(of_kind)),
+            owner=tuple(owner for owner, _ in sorted(of_kind)),
+        )
+        for kind, of_kind in found.items()
+    }
+
+
 def whole(chunks: Iterable[Chunk], *, truncated: bool = False) -> Units:
     """Return chunks that are each found under their own text."""
     found = tuple(chunks)
@@ -144,14 +151,13 @@ def whole(chunks: Iterable[Chunk], *, truncated: bool = False) -> Units:
     return Units(chunks=found, texts=texts, owner=tuple(range(len(found))), truncated=truncated)
 
 
-def fixed(asked: AskedDocument, *, tokens: int) -> Units:
-    """FLC: whole sentences up to a number of word pieces, across sections; encoders cut off what they do not read."""
-    return whole(cut_fixed(asked.document, tokens=tokens, count=word_pieces()), truncated=True)
+def fixed(asked: AskedDocument, *, tokens: int, content: bool = False) -> Units:
+    """FLC: whole sentences up to a number of word pieces, across sections or, with content, inside them.
 
-
-def fixed_content(asked: AskedDocument, *, tokens: int) -> Units:
-    """FLC with content: the same inside sections."""
-    return whole(cut_fixed(asked.document, asked.sections, tokens=tokens, count=word_pieces()), truncated=True)
+    Encoders cut off what they do not read.
+    """
+    inside = asked.sections if content else None
+    return whole(cut_fixed(asked.document, inside, tokens=tokens, count=word_pieces()), truncated=True)
 
 
 def sections(asked: AskedDocument, *, truncated: bool = False) -> Units:
@@ -170,11 +176,8 @@ def windows(asked: AskedDocument, *, headed: bool = False) -> Units:
     """Sections, each found by its best window of at most `WINDOW` word pieces, under the titles above it or alone."""
     chunks = section_chunks(asked)
     of_section = {chunk.section: number for number, chunk in enumerate(chunks)}
-    cut = [
-        chunk
-        for chunk in cut_fixed(asked.document, asked.sections, tokens=WINDOW, count=word_pieces())
-        if chunk.section in of_section
-    ]
+    windows = cut_fixed(asked.document, asked.sections, tokens=WINDOW, count=word_pieces())
+    cut = [chunk for chunk in windows if chunk.section in of_section]
     texts = (view.text for view in headed_views(asked.document, cut)) if headed else (chunk.text for chunk in cut)
     return Units(chunks=chunks, texts=tuple(texts), owner=tuple(of_section[chunk.section] for chunk in cut))
 
@@ -195,7 +198,7 @@ def section_chunks(asked: AskedDocument) -> tuple[Chunk, ...]:
 
 METHODS: Mapping[str, Callable[[AskedDocument], Units]] = {
     **{f"fixed{tokens}": partial(fixed, tokens=tokens) for tokens in LENGTHS},
-    **{f"fixed{tokens}_content": partial(fixed_content, tokens=tokens) for tokens in LENGTHS},
+    **{f"fixed{tokens}_content": partial(fixed, tokens=tokens, content=True) for tokens in LENGTHS},
     "sections": sections,
     "sections_headed": sections_headed,
     "sections_truncated": partial(sections, truncated=True),

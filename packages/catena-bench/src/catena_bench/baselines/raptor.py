@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Le, Lt
@@ -21,11 +21,6 @@ from catena.enrichment.view_text import count_words, running_sentences
 from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError, check_options
 from catena.text import count_tokens, sentence_ends
 from catena_bench.baselines.tree_search import SummaryTree, TreeNode, leaf_of, parent_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 Matrix: TypeAlias = NDArray[np.float64]
 Members: TypeAlias = tuple[int, ...]
@@ -235,8 +230,6 @@ def central_sentences(
 
     Source: Carbonell and Goldstein, SIGIR 1998, doi:10.1145/290941.291025, with the mean of all sentences as query.
     """
-    import numpy as np
-
     if not len(vectors):
         return ()
     rows = np.asarray(vectors, dtype=np.float64)
@@ -336,8 +329,6 @@ def unit_vectors(texts: Sequence[str], purpose: str) -> Step[NDArray[np.float64]
         InvalidReplyError: the vectors are no finite numbers, or not all of one width.
         CatenaError: the embedder failed.
     """
-    import numpy as np
-
     distinct = list(dict.fromkeys(texts))
     batches = [tuple(distinct[at : at + _BATCH]) for at in range(0, len(distinct), _BATCH)]
     replies: list[Any] = yield from ask([Embed(texts=batch, purpose=purpose) for batch in batches])

@@ -17,7 +17,7 @@ from catena.effects import Complete, Failed, Step
 from catena.model import ParameterError, ServiceError, digest
 from catena.text import last_value, normalise_term, tokenise
 from catena_bench.questions.dataset import EIGHT_TYPES, QuestionType, ScopeQuestion
-from catena_bench.questions.quotes import CopySource
+from catena_bench.questions.span_answers import CopySource
 
 LONGEST_QUESTION = 400  # characters
 LONGEST_ANSWER = 2_000

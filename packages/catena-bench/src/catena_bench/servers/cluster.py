@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from catena import ParameterError, ServerError
-from catena_bench.servers.kinds import (
+from catena_bench.servers.distributions import (
     Distribution,
     Flavour,
     elasticsearch_distribution,
