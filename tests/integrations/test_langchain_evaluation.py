@@ -18,7 +18,7 @@ from langsmith.evaluation.evaluator import comparison_evaluator
 from langsmith.schemas import Example, Run
 
 from catena.model import CatenaError, EvaluationError, ParameterError
-from langchain_catena.answer_evaluation import (
+from langchain_catena.evaluation import (
     evidence_evaluator,
     mean_scope_recall_evaluator,
     mean_short_answer_evaluator,

@@ -39,7 +39,7 @@ from langchain_catena import (
     CatenaSegmentRetriever,
     with_links,
 )
-from langchain_catena.neighbours import neighbour_handlers
+from langchain_catena.stores import neighbour_handlers
 from langchain_catena.places import Passages, PlaceKeys
 
 SMALL = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks below are short

@@ -135,9 +135,7 @@ def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Rank
     title = str(hit.chunk.metadata.get(TITLE, ""))
     place = _place(segment, citation(segment, title=title))
     return Document(
-        id=segment.id,
-        page_content=segment.text,
-        metadata={**found.metadata, **place, "chunk_id": hit.chunk.id},
+        id=segment.id, page_content=segment.text, metadata={**found.metadata, **place, "chunk_id": hit.chunk.id}
     )
 
 
@@ -203,9 +201,7 @@ def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ran
         "figure_height": figure.height,
         **({} if file is None else {"figure_file": str(file)}),
     }
-    return found.model_copy(
-        update={"page_content": readable(hit), "metadata": {**found.metadata, **about}},
-    )
+    return found.model_copy(update={"page_content": readable(hit), "metadata": {**found.metadata, **about}})
 
 
 def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
@@ -275,11 +271,7 @@ def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
     if unread := [str(note.page) for note in parsed.notes if note.lost]:
         metadata["unread_pages"] = ", ".join(unread)
     metadata |= _pages(document.text, document.page_starts, document.page_labels)
-    return Document(
-        id=document.id,
-        page_content=document.text,
-        metadata=metadata | _fidelity(formatted.fidelity),
-    )
+    return Document(id=document.id, page_content=document.text, metadata=metadata | _fidelity(formatted.fidelity))
 
 
 def join_pages(documents: Sequence[Document]) -> list[Document]:
