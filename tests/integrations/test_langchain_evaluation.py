@@ -20,21 +20,19 @@ from langsmith.schemas import Example, Run
 from catena.model import CatenaError, EvaluationError, ParameterError
 from langchain_catena.evaluation import (
     evidence_evaluator,
+    ids_of,
+    log_rank_evaluator,
+    mean_log_rank_evaluator,
+    mean_recall_evaluator,
     mean_scope_recall_evaluator,
     mean_short_answer_evaluator,
     measure_evaluator,
     pairwise_evaluator,
     quote_evaluator,
-    scope_recall_evaluator,
-    short_answer_evaluator,
-)
-from langchain_catena.evaluation import (
-    ids_of,
-    log_rank_evaluator,
-    mean_log_rank_evaluator,
-    mean_recall_evaluator,
     recall_evaluator,
     relevant_of,
+    scope_recall_evaluator,
+    short_answer_evaluator,
 )
 
 N = 1_000

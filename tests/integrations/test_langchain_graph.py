@@ -22,7 +22,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import Broken, Fixed, ReplyingChatModel
-from langchain_graph_cases import PASSAGES, QUESTION, embeddings, ids, passages
+from langchain_fakes import PASSAGES, QUESTION, embeddings, ids, passages
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena import Library

@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import ReplyingChatModel
-from langchain_graph_cases import PASSAGES, embeddings, passages
+from langchain_fakes import PASSAGES, embeddings, passages
 
 from catena.effects import Cancel, Journal, Services
 from catena.enrichment import GraphKeywords

@@ -22,7 +22,7 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.tracers.schemas import Run
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import ReplyingChatModel
-from langchain_slots import MANUAL, QUESTION, Traces, chunks, retriever_of, small_library, store
+from langchain_fakes import MANUAL, QUESTION, Traces, chunks, retriever_of, small_library, store
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from typing_extensions import TypedDict

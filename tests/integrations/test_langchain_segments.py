@@ -39,8 +39,8 @@ from langchain_catena import (
     CatenaSegmentRetriever,
     with_links,
 )
-from langchain_catena.stores import neighbour_handlers
 from langchain_catena.places import Passages, PlaceKeys
+from langchain_catena.stores import neighbour_handlers
 
 SMALL = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks below are short
 EMBEDDINGS = CatenaEmbeddings()

@@ -19,7 +19,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_fakes import ReplyingChatModel, charts
-from langchain_slots import QUESTION, Traces, children, chunks, store
+from langchain_fakes import QUESTION, Traces, children, chunks, store
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from catena.model import ParameterError, ParseError

@@ -17,7 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, Runnable, RunnableLambda
 from langchain_core.stores import InMemoryByteStore
 from langchain_fakes import Fixed, ReplyingChatModel
-from langchain_slots import QUESTION, RETRIEVERS, Traces, children, chunks, retriever_of, small_library, store
+from langchain_fakes import QUESTION, RETRIEVERS, Traces, children, chunks, retriever_of, small_library, store
 from langchain_tests.integration_tests import (
     BaseStoreAsyncTests,
     BaseStoreSyncTests,
