@@ -1,30 +1,36 @@
-"""Real pipelines of LangChain with parts of ours in them: chains, agents, compressors, retrievers, `index()`."""
+"""Real pipelines of LangChain with parts of ours in them: chains, agents, compressors, ensembles, `index()`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever, MultiVectorRetriever
+from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnablePassthrough
-from langchain_core.stores import InMemoryStore
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_core.tracers.schemas import Run
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_fakes import ReplyingChatModel
-from langchain_fakes import MANUAL, QUESTION, Traces, chunks, retriever_of, small_library, store
+from langchain_fakes import (
+    MANUAL,
+    QUESTION,
+    SUNSET,
+    ReplyingChatModel,
+    Traces,
+    chunks,
+    retriever_of,
+    small_library,
+    store,
+)  # fmt: skip
 from langgraph.graph import END, START, StateGraph
-from langgraph.prebuilt import ToolNode
 from typing_extensions import TypedDict
 
 from catena import Library
@@ -37,13 +43,12 @@ from langchain_catena import (
     CatenaRerank,
     CatenaRetriever,
     CatenaSegmentExtractor,
-    CatenaViewTransformer,
     build_graph,
     with_content_ids,
 )
 
-SUNSET = pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 PROMPT = ChatPromptTemplate.from_template("Answer from this alone:\n{context}\n\nQuestion: {question}")
+NOWHERE = "How tight are the cover screws of the HX290?"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +87,17 @@ async def test_a_chain_answers_from_any_retriever(library: Library, kind: str) -
     assert {"chain", "retriever", "prompt", "llm", "parser"} <= set(kinds)
 
 
+def test_a_chain_can_branch_on_what_stands_nowhere(library: Library) -> None:
+    retriever = CatenaRetriever(library=library)
+
+    def told(asked: str) -> str | None:
+        return "; ".join(map(str, retriever.ranking(asked).unknown)) or None
+
+    chain = RunnableLambda(lambda asked: told(asked) or answering(retriever))
+    assert chain.invoke(NOWHERE).startswith("'HX290' stands nowhere")
+    assert chain.invoke(QUESTION) == "4.5 Nm"
+
+
 # Agents.
 
 
@@ -100,25 +116,23 @@ class ToolCaller(ReplyingChatModel):
         return AIMessage("", tool_calls=[call])
 
 
-def search_tool(retriever: BaseRetriever) -> Any:
-    return create_retriever_tool(
-        retriever, "search_manuals", "Searches manuals.", response_format="content_and_artifact"
-    )
-
-
 async def test_an_agent_calls_our_retriever_as_a_tool(library: Library) -> None:
-    tool = search_tool(CatenaRetriever(library=library, k=2, tell_unknown=True))
-    agent = create_agent(ToolCaller(reply=reads), [tool])
-    asked, traces = {"messages": [("user", QUESTION)]}, Traces()
+    retriever = CatenaRetriever(library=library, k=2, tell_unknown=True)
+    how: dict[str, Any] = {"response_format": "content_and_artifact"}
+    tool = create_retriever_tool(retriever, "search_manuals", "Searches manuals.", **how)
+    agent, asked, traces = create_agent(ToolCaller(reply=reads), [tool]), {"messages": [("user", QUESTION)]}, Traces()
     done = agent.invoke(asked, traces.config)["messages"]
     assert [message.type for message in done] == ["human", "ai", "tool", "ai"]
     assert done[-1].text == "4.5 Nm"
     assert done[2].artifact[0].metadata["citation"] == "HX210 Manual › Mounting, lines 3-5"
     assert {"CatenaRetriever", "search_manuals"} <= {run.name for run in every_run(traces.root)}
     assert (await agent.ainvoke(asked))["messages"][-1].text == "4.5 Nm"
-    nowhere = agent.invoke({"messages": [("user", "How tight are the cover screws of the HX290?")]})["messages"]
+    nowhere = agent.invoke({"messages": [("user", NOWHERE)]})["messages"]
     assert "'HX290' stands nowhere in the documents" in nowhere[2].text
     assert nowhere[-1].text == "I do not know."
+    cited = PromptTemplate.from_template("[{citation}] {page_content}")
+    plain = create_retriever_tool(retriever, "manuals", "Searches the manuals.", document_prompt=cited)
+    assert plain.invoke({"query": QUESTION}).startswith("[HX210 Manual › Mounting, lines 3-5] ##")
 
 
 class Asked(TypedDict):
@@ -150,56 +164,26 @@ async def test_a_graph_of_langgraph_has_it_as_a_node(library: Library) -> None:
     assert found.parent_run_id is not None
 
 
-async def test_a_tool_node_calls_it_too(library: Library) -> None:
-    tool = search_tool(CatenaRetriever(library=library, k=1))
-    call = {"name": "search_manuals", "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}
-    (reply,) = await tool.abatch([call])
-    assert "4.5 Nm" in reply.content
-    graph = StateGraph(dict)
-    assert ToolNode([tool]).tools_by_name["search_manuals"] is tool
-    assert graph is not None
-
-
 # Compressors and other retrievers.
 
+RERANK = CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=3)
+EXTRACT = CatenaSegmentExtractor(calibration=Constant())
 
-def compressors() -> list[Callable[[], Any]]:
-    return [
-        lambda: CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=3),
-        lambda: CatenaSegmentExtractor(calibration=Constant()),
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RERANK,
+        lambda: EXTRACT,
+        lambda: DocumentCompressorPipeline(transformers=[RERANK, EXTRACT]),
         lambda: CatenaChainCompressor(graph=build_graph(chunks(), CatenaEmbeddings()), embeddings=CatenaEmbeddings()),
-    ]
-
-
-@pytest.mark.parametrize("number", range(3))
-async def test_a_compression_retriever_takes_each_compressor(number: int) -> None:
-    made = compressors()[number]()
-    retriever = ContextualCompressionRetriever(base_compressor=made, base_retriever=store().as_retriever())
+    ],
+)
+async def test_a_compression_retriever_takes_each_compressor(make: Any) -> None:
+    retriever = ContextualCompressionRetriever(base_compressor=make(), base_retriever=store().as_retriever())
     found = retriever.invoke(QUESTION)
     assert found
     assert await retriever.ainvoke(QUESTION) == found
-    assert answering(retriever).invoke(QUESTION) == "4.5 Nm"
-
-
-async def test_a_pipeline_of_compressors_reranks_and_then_extracts(library: Library) -> None:
-    rerank, extract = (compressors()[number]() for number in (0, 1))
-    both = DocumentCompressorPipeline(transformers=[rerank, extract])
-    retriever = ContextualCompressionRetriever(
-        base_compressor=both, base_retriever=CatenaRetriever(library=library, k=4)
-    )
-    traces = Traces()
-    found = retriever.invoke(QUESTION, traces.config)
-    assert found[0].metadata["catena"]["scale"] == "value"
-    assert await retriever.ainvoke(QUESTION) == found
-    names = [run.name for run in every_run(traces.root)]
-    assert {"CatenaRetriever", FakeReranker().identity} <= set(names)
-
-
-def test_multi_vector_retrieval_finds_sections_by_our_views() -> None:
-    views, sections = CatenaViewTransformer(["headed", "raw"]), chunks()
-    retriever = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CatenaEmbeddings()), docstore=InMemoryStore())
-    retriever.vectorstore.add_documents(views.transform_documents(sections))
-    retriever.docstore.mset(views.parents(sections))
     assert answering(retriever).invoke(QUESTION) == "4.5 Nm"
 
 
@@ -210,6 +194,7 @@ async def test_bm25_of_langchain_and_an_ensemble_stand_beside_ours(library: Libr
     lexical = BM25Retriever.from_documents(chunks(), k=3)
     fused = CatenaRetriever.over({"bm25": lexical, "dense": store().as_retriever()}, k=3)
     found = fused.invoke(QUESTION)
+    assert found[0].page_content.startswith("HX210 Manual")  # headed text reaches both
     assert {way["route"] for way in found[0].metadata["catena"]["routes"]} == {"bm25", "dense"}
     assert await fused.ainvoke(QUESTION) == found
     ours = CatenaRetriever(library=library, k=3)
