@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-import random
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +17,11 @@ from langchain_classic.retrievers.multi_vector import MultiVectorRetriever
 from langchain_classic.storage import LocalFileStore, create_kv_docstore
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import SUNSET, Events, Fixed, ReplyingChatModel, Traces, children
 
-from catena.effects import Journal, Services
+from catena.effects import Services
 from catena.enrichment import LEDGER, Keywords, MadeViews, Questions, Summaries
 from catena.model import DuplicateDocumentError, ParameterError, ServiceError, ViewError, as_uuid
 from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, multi_view
@@ -212,19 +210,16 @@ def views_of(stores: Any, **options: Any) -> CatenaMultiViewRetriever:
     return CatenaMultiViewRetriever(**{**own, **options})
 
 
-def test_langchains_multi_vector_retriever_returns_the_parents() -> None:
-    views = CatenaViewTransformer()
-    parents = sections(HX)
-    for keeps in ({"docstore": InMemoryStore()}, {"byte_store": InMemoryByteStore()}):
-        retriever = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CountedWords()), id_key="doc_id", **keeps)
-        retriever.vectorstore.add_documents(views.transform_documents(parents))
-        retriever.docstore.mset(views.parents(parents))
-        assert retriever.invoke("cover screws")[0] == parents[0]
-        same = CatenaMultiViewRetriever(
-            vectorstore=retriever.vectorstore, views=views.kinds, rule=ExactUnion(), **keeps
-        )
-        (found, *_) = same.invoke("cover screws")
-        assert (found.id, found.page_content) == (parents[0].id, parents[0].page_content)
+@pytest.mark.parametrize("keeps", [{"docstore": InMemoryStore()}, {"byte_store": InMemoryByteStore()}])
+def test_langchains_multi_vector_retriever_returns_the_parents(keeps: Any) -> None:
+    views, parents = CatenaViewTransformer(), sections(HX)
+    theirs = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CountedWords()), id_key="doc_id", **keeps)
+    theirs.vectorstore.add_documents(views.transform_documents(parents))
+    theirs.docstore.mset(views.parents(parents))
+    assert theirs.invoke("cover screws")[0] == parents[0]
+    ours = CatenaMultiViewRetriever(vectorstore=theirs.vectorstore, views=views.kinds, rule=ExactUnion(), **keeps)
+    (found, *_) = ours.invoke("cover screws")
+    assert (found.id, found.page_content) == (parents[0].id, parents[0].page_content)
 
 
 def test_parents_come_once_in_raw_text_with_the_views_that_found_them(stores) -> None:
@@ -540,24 +535,6 @@ async def test_the_shipped_vectors_are_read_off_the_event_loop() -> None:
         await asking.atransform_documents(sections(HX))
 
 
-@pytest.mark.slow
-def test_300_random_edits_and_deletes_leave_no_orphan() -> None:
-    index, states, at = fresh(makers=OFFLINE), {}, random.Random(7)
-    for _ in range(300):
-        name, count = f"D{at.randrange(6)}", at.randint(1, 4)
-        bodies = [f"The {at.choice(WORDS)} of the {at.choice(WORDS)}." * at.randint(1, 3) for _ in range(count)]
-        if at.random() < 0.25:
-            states.pop(name, None)
-            index.delete(f"{name}.md")
-        else:
-            states[name] = manual(name, *bodies)
-            index.replace(sections(states[name]))
-    again = fresh(makers=OFFLINE)
-    again.replace(sections(*states.values()))
-    assert standing(index) == standing(again)
-    assert index.sources() == tuple(sorted(f"{name}.md" for name in states))
-
-
 async def test_the_same_changes_in_async() -> None:
     sync, other = (fresh(ReplyingChatModel(reply=about)) for _ in range(2))
     longer = sections(manual("HX210", "Tighten the cover screws.", "The fuse holds 3 A."))
@@ -628,17 +605,17 @@ def failing() -> tuple[CatenaViewIndex, Fuse, ReplyingChatModel]:
 
 
 OTHER = manual("HX210", "The fuse holds 3 A.", "Grease the wheel.", "Clean the filter with water.")
-
-
-def do(index: CatenaViewIndex, what: str) -> ViewChanges:
-    if what == "delete":
-        return index.delete("HX210.md")
-    return index.add(sections(HX)) if what == "add" else index.replace(sections(OTHER if what == "replace" else HX))
+DO = {
+    "add": lambda index: index.add(sections(HX)),
+    "back": lambda index: index.replace(sections(HX)),
+    "replace": lambda index: index.replace(sections(OTHER)),
+    "delete": lambda index: index.delete("HX210.md"),
+}
 
 
 def failed(index: CatenaViewIndex, what: str) -> bool:
     try:
-        do(index, what)
+        DO[what](index)
     except ServiceError as error:
         if "the store went away" not in str(error):
             raise
@@ -646,17 +623,12 @@ def failed(index: CatenaViewIndex, what: str) -> bool:
     return False
 
 
-def clean(what: str) -> CatenaViewIndex:
-    """Return an index that never knew anything else."""
-    index, *_ = failing()
-    if what != "delete":
-        do(index, what)
-    return index
-
-
 @pytest.mark.parametrize("change", ["add", "replace", "delete"])
 @pytest.mark.parametrize("after", ["the same", "replace", "back", "delete"])
 def test_a_failure_at_any_call_is_made_good_by_the_next_one(change: str, after: str) -> None:
+    then = change if after == "the same" else after
+    clean, *_ = failing()  # which never knew anything else
+    DO[then](clean)
     for calls in range(20):
         index, fuse, model = failing()
         if change != "add":
@@ -667,10 +639,10 @@ def test_a_failure_at_any_call_is_made_good_by_the_next_one(change: str, after: 
         views, parents, _ = standing(index)
         assert {parent for parent, _ in views} <= parents  # what comes is written before what goes
         fuse.left, asked = 10**9, len(model.sent)
-        do(index, change if after == "the same" else after)
+        DO[then](index)
         if after == "the same" and calls > 0:
             assert len(model.sent) == asked  # what was written down is not asked for again
-        assert standing(index) == standing(clean(change if after == "the same" else after))
+        assert standing(index) == standing(clean)
     assert calls >= 4
 
 
@@ -735,41 +707,17 @@ def test_a_store_that_does_not_say_what_it_holds_is_written_blindly_and_a_refusa
     assert store.store == {}
 
 
-def test_bytes_and_files_keep_parents_and_records(tmp_path) -> None:
-    for number, options in enumerate(
-        (
-            {"byte_store": InMemoryByteStore()},
-            {"byte_store": LocalFileStore(tmp_path / "a")},
-            {"docstore": create_kv_docstore(LocalFileStore(tmp_path / "b"))},
-        )
-    ):
-        model = ReplyingChatModel(reply=about)
-        views = CatenaViewTransformer(["headed", Keywords()], llm=model)
-        index = CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), views=views, **options)
-        index.add(sections(HX))
-        again = CatenaViewIndex(vectorstore=index.vectorstore, views=views, **options)
-        assert again.replace(sections(HX)) == ViewChanges(views_kept=6), number
-        assert again.sources() == ("HX210.md",)
-        assert again.retriever(k=1).invoke("fuse")[0].page_content.endswith("3 A.")
-        again.delete("HX210.md")
-        assert list(again.docstore.yield_keys()) == []
-
-
-def test_langchains_own_index_skips_what_did_not_change(tmp_path) -> None:
-    model, store = ReplyingChatModel(reply=about), InMemoryVectorStore(CountedWords())
-    records = InMemoryRecordManager("views")
-    records.create_schema()
-    with Journal.open(tmp_path / "journal.db") as journal:
-        views = CatenaViewTransformer(["headed", Keywords()], llm=model, services=Services(journal=journal))
-
-        def bring(document: Document) -> tuple[int, ...]:
-            made = views.transform_documents(with_content_ids(sections(document)))
-            options = {"cleanup": "incremental", "source_id_key": "source", "key_encoder": "sha256"}
-            return tuple(index(made, records, store, **options).values())
-
-        assert bring(HX) == (6, 0, 0, 0)  # added, updated, skipped, deleted
-        assert bring(edited(HX, "4.5 Nm.", "4.5 Nm.\n\nUse a lever.")) == (2, 0, 4, 2)
-    assert (len(store.embedding.texts), len(model.sent)) == (8, 4)
+def test_bytes_in_files_keep_parents_and_records(tmp_path) -> None:
+    views = CatenaViewTransformer(["headed", Keywords()], llm=ReplyingChatModel(reply=about))
+    options = {"byte_store": LocalFileStore(tmp_path / "a"), "views": views}
+    index = CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), **options)
+    index.add(sections(HX))
+    again = CatenaViewIndex(vectorstore=index.vectorstore, **options)
+    assert again.replace(sections(HX)) == ViewChanges(views_kept=6)
+    assert again.sources() == ("HX210.md",)
+    assert again.retriever(k=1).invoke("fuse")[0].page_content.endswith("3 A.")
+    again.delete("HX210.md")
+    assert list(again.docstore.yield_keys()) == []
 
 
 def test_what_is_no_store_and_no_record_is_named() -> None:

@@ -214,7 +214,8 @@ def test_every_face_finds_the_same_chunks(asked: Asked, condition: str) -> None:
 def test_every_face_goes_on_without_the_route_that_fails(degraded: Asked) -> None:
     for chosen in OPTIONS:
         assert agree(searches(degraded, PLAIN, {"k": K, **chosen})), chosen
-    ours = [langchain_catena.CatenaRetriever(library=degraded.library)]
+    ours: list[Any] = [langchain_catena.CatenaRetriever(library=degraded.library)]
+    ours.append(llama_index_catena.CatenaRetriever(degraded.library))
     for ranking in (degraded.library.search(PLAIN), *(each.ranking(PLAIN) for each in ours)):
         assert [part.what for part in ranking.degraded] == ["route dense"]
 
