@@ -249,14 +249,8 @@ def _rows(
 
 
 def _rules(found: LogRankScore | MeanLogRankIndex) -> dict[str, Any]:
-    return {
-        "n": found.n,
-        "gamma": found.gamma,
-        "unretrieved": found.unretrieved,
-        "n_unretrieved": found.n_unretrieved,
-        "geometric_mean_rank": found.geometric_mean_rank,
-        "ideal": found.ideal,
-    }
+    names = ("n", "gamma", "unretrieved", "n_unretrieved", "geometric_mean_rank", "ideal")
+    return {name: getattr(found, name) for name in names}
 
 
 def _interval(values: Sequence[float], level: float) -> str:

@@ -30,7 +30,7 @@ from catena.library import check_graph_step, graph_step
 from catena.model import MissingServiceError, Where, compiled, fields_of
 from langchain_catena.answering import CHAINS, NODE, chain_places
 from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
-from langchain_catena.convert import PROVENANCE, to_chunk, to_document, told_of
+from langchain_catena.convert import to_chunk, to_document, told_of, with_told
 from langchain_catena.graph_building import NodeKeys, from_graph_chunk, node_id, node_ids, to_graph_chunk
 from langchain_catena.places import passages_in, ranked
 from langchain_catena.retriever_routes import FirstRanking, first_ranking
@@ -54,10 +54,9 @@ class Widened:
     def _document(self, hit: Hit, places: list[dict[str, Any]]) -> Document:
         original = self.given.get(hit.chunk.id) or from_graph_chunk(hit.chunk)
         shown = hit if original is None else replace(hit, chunk=to_chunk(original))
-        document = to_document(shown, self.result.ranking)
         before = {} if original is None else told_of(original)
-        told = {**before, **document.metadata[PROVENANCE], NODE: hit.chunk.id, CHAINS: places}
-        return document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: told}})
+        document = to_document(shown, self.result.ranking)
+        return with_told(document, **{**before, **told_of(document), NODE: hit.chunk.id, CHAINS: places})
 
 
 class GraphFields(BaseModel):

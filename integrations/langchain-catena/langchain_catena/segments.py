@@ -35,12 +35,12 @@ from catena.structure import DSRAG, HeaderTemplate
 from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
 from langchain_catena.convert import (
     POSITION,
-    PROVENANCE,
     original_of,
     segment_documents,
     to_chunk,
     to_document,
     told_of,
+    with_told,
 )
 from langchain_catena.places import Passages, PlaceKeys, ranked, to_linked
 from langchain_catena.retrieval import SearchFields
@@ -120,11 +120,11 @@ def _headed(chunk: Chunk) -> str:
 
 def _scored(hit: Hit, ranking: Ranking, by: Mapping[str, str]) -> Document:
     document, original = to_document(hit, ranking), original_of(hit.chunk)
-    found = {**({} if original is None else told_of(original)), **document.metadata[PROVENANCE]}
+    told = {**({} if original is None else told_of(original)), **told_of(document)}
     raw = [way.score for way in hit.provenance if way.route == ROUTE]
     if raw:  # none where the reranker failed and the old order was kept
-        found |= {"raw_score": raw[-1], **by}
-    return document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: found}})
+        told |= {"raw_score": raw[-1], **by}
+    return with_told(document, **told)
 
 
 class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
