@@ -21,22 +21,11 @@ from langchain_core.tracers.schemas import Run
 from langchain_core.vectorstores import InMemoryVectorStore
 from reportlab.pdfgen.canvas import Canvas
 
+import langchain_catena as lc
 from catena import Library
 from catena.library import Preparation
 from catena.retrieval import ExactUnion
 from catena.testing import FakeEmbedder
-from langchain_catena import (
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaFigureRetriever,
-    CatenaGraphRetriever,
-    CatenaMultiViewRetriever,
-    CatenaRetriever,
-    CatenaSectionRetriever,
-    CatenaSegmentRetriever,
-    CatenaViewIndex,
-    CatenaViewTransformer,
-)
 
 SUNSET = pytest.mark.filterwarnings("ignore:.*(langchain-community|Swig|swig):DeprecationWarning")
 
@@ -167,11 +156,11 @@ def chunks() -> list[Document]:
         for name, torque in (("HX200", "3.2"), ("HX210", "4.5"))
     ]
     about = [{"source": "hx200.md"}, {"source": "hx210.md"}]
-    return CatenaDocumentTransformer(content="headed").create_documents(texts, about)
+    return lc.CatenaDocumentTransformer(content="headed").create_documents(texts, about)
 
 
 def store() -> InMemoryVectorStore:
-    return InMemoryVectorStore.from_documents(chunks(), CatenaEmbeddings())
+    return InMemoryVectorStore.from_documents(chunks(), lc.CatenaEmbeddings())
 
 
 def retriever_of(kind: str, library: Library) -> BaseRetriever:
@@ -180,35 +169,35 @@ def retriever_of(kind: str, library: Library) -> BaseRetriever:
 
 
 def _over(_: Library) -> BaseRetriever:
-    return CatenaRetriever.over({"near": store().as_retriever(), "far": store().as_retriever()}, k=3)
+    return lc.CatenaRetriever.over({"near": store().as_retriever(), "far": store().as_retriever()}, k=3)
 
 
 def _behind(_: Library) -> BaseRetriever:
     kept = store()
-    return CatenaSegmentRetriever(retriever=kept.as_retriever(), neighbours=kept, k=3)
+    return lc.CatenaSegmentRetriever(retriever=kept.as_retriever(), neighbours=kept, k=3)
 
 
 def _views(_: Library) -> BaseRetriever:
-    stores = {"vectorstore": InMemoryVectorStore(CatenaEmbeddings()), "docstore": InMemoryStore()}
-    index = CatenaViewIndex(views=CatenaViewTransformer(["headed", "raw"]), **stores)
+    stores = {"vectorstore": InMemoryVectorStore(lc.CatenaEmbeddings()), "docstore": InMemoryStore()}
+    index = lc.CatenaViewIndex(views=lc.CatenaViewTransformer(["headed", "raw"]), **stores)
     index.add(chunks())
     return index.retriever(k=3, rule=ExactUnion())
 
 
 def _per_view(_: Library) -> BaseRetriever:
-    return CatenaMultiViewRetriever(retrievers={"near": store().as_retriever()}, rule=ExactUnion(), k=3)
+    return lc.CatenaMultiViewRetriever(retrievers={"near": store().as_retriever()}, rule=ExactUnion(), k=3)
 
 
 RETRIEVERS: dict[str, Callable[[Library], BaseRetriever]] = {
-    "library": lambda library: CatenaRetriever(library=library, k=3),
+    "library": lambda library: lc.CatenaRetriever(library=library, k=3),
     "over": _over,
-    "figures": lambda library: CatenaFigureRetriever(library=library, k=3),
-    "segments": lambda library: CatenaSegmentRetriever(library=library, k=3),
+    "figures": lambda library: lc.CatenaFigureRetriever(library=library, k=3),
+    "segments": lambda library: lc.CatenaSegmentRetriever(library=library, k=3),
     "behind": _behind,
     "views": _views,
     "per view": _per_view,
-    "sections": lambda library: CatenaSectionRetriever(library=library, k=3),
-    "graph": lambda library: CatenaGraphRetriever(library=library, k=3),
+    "sections": lambda library: lc.CatenaSectionRetriever(library=library, k=3),
+    "graph": lambda library: lc.CatenaGraphRetriever(library=library, k=3),
 }
 
 
@@ -257,8 +246,8 @@ def passages(*, ids: bool = True, **more: Any) -> list[Document]:
     ]
 
 
-def embeddings() -> CatenaEmbeddings:
-    return CatenaEmbeddings(FakeEmbedder(dim=48))
+def embeddings() -> lc.CatenaEmbeddings:
+    return lc.CatenaEmbeddings(FakeEmbedder(dim=48))
 
 
 def ids(documents: Sequence[Document]) -> list[str | None]:

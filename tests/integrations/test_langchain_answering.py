@@ -14,21 +14,12 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_fakes import QUESTION, ReplyingChatModel, Traces, children, chunks, module_library, store
 
+import langchain_catena as lc
 from catena import Library
 from catena.answering import AnswerOptions
 from catena.effects import Journal, Services
 from catena.model import ServiceError
 from catena.segments import ExtractionParams, SegmentSearch
-from langchain_catena import (
-    CatenaEmbeddings,
-    CatenaGraphRetriever,
-    CatenaRetriever,
-    CatenaSegmentRetriever,
-    build_graph,
-    chain_answer_chain,
-    query_writer,
-    segment_answer_chain,
-)
 
 MANUAL = "# {0} manual\n\n## Cover\n\nTighten the cover screws of the {0} to {1} Nm, crosswise, in two passes.\n\n"
 MANUAL += "## Data\n\n| Quantity | Value |\n|---|---|\n| Mass of the unit | {2} |\n"
@@ -54,11 +45,11 @@ def model() -> ReplyingChatModel:
 
 
 def answer(source: Any, model: Any, question: str = QUESTION, **how: Any) -> dict[str, Any]:
-    return segment_answer_chain(source, model, **how).invoke(question)
+    return lc.segment_answer_chain(source, model, **how).invoke(question)
 
 
 async def test_an_answer_comes_with_what_proves_it_and_what_does_not(library: Library, model: Any) -> None:
-    chain = segment_answer_chain(library, model)
+    chain = lc.segment_answer_chain(library, model)
     result = chain.invoke(QUESTION)
     with blockbuster_ctx(["catena", "langchain_catena"]):
         assert await chain.ainvoke(QUESTION) == result
@@ -78,7 +69,7 @@ async def test_an_answer_comes_with_what_proves_it_and_what_does_not(library: Li
     assert good["quote"] in passage["text"]
     assert passage["value"] > 0
     assert json.loads(json.dumps(result)) == result, "all of it is JSON"
-    headed = CatenaSegmentRetriever(library=library, content="headed")
+    headed = lc.CatenaSegmentRetriever(library=library, content="headed")
     assert answer(headed, model) == result  # headers in the content are not quoted as text
 
 
@@ -94,7 +85,7 @@ def test_the_model_reads_all_documents_and_is_told_where_they_differ(library: Li
 
 
 def test_without_passages_no_model_is_asked_and_what_stands_nowhere_is_told(library: Library, model: Any) -> None:
-    for source in (library, CatenaSegmentRetriever(library=library), CatenaRetriever(library=library)):
+    for source in (library, lc.CatenaSegmentRetriever(library=library), lc.CatenaRetriever(library=library)):
         result = answer(source, model, "How tight are the cover screws of the HX290?")
         assert (result["answer"], result["coverage"]) == ("", 0.0)
         assert result["passages"] == result["citations"] == []
@@ -118,7 +109,7 @@ def test_any_retriever_will_do(model: Any) -> None:
 
 
 async def test_callbacks_reach_retriever_and_model_in_larger_chains(library: Library, model: Any) -> None:
-    traces, chain = [Traces(), Traces()], segment_answer_chain(library, model)
+    traces, chain = [Traces(), Traces()], lc.segment_answer_chain(library, model)
     larger = {"asked": RunnablePassthrough(), "found": chain} | RunnableLambda(lambda both: len(both["found"]))
     assert larger.invoke(QUESTION) == 8
     chain.invoke(QUESTION, traces[0].config)
@@ -129,7 +120,7 @@ async def test_callbacks_reach_retriever_and_model_in_larger_chains(library: Lib
 
 def test_options_budget_and_journal_are_obeyed(library: Library, model: Any, tmp_path) -> None:
     everything = SegmentSearch(extraction=ExtractionParams(minimum_value=0.0, length_adjustment="off"))
-    source = CatenaSegmentRetriever(library=library, options=everything)
+    source = lc.CatenaSegmentRetriever(library=library, options=everything)
     with Journal.open(tmp_path / "journal.db") as journal:
         how: dict[str, Any] = {"options": AnswerOptions(budget_tokens=90), "services": Services(journal=journal)}
         small = answer(source, model, **how)
@@ -153,29 +144,29 @@ def test_a_model_that_fails_is_told_by_name(library: Library) -> None:
 
 async def test_a_question_becomes_searches_by_a_model_or_without_one() -> None:
     compound = "When was the pump built? Who built it?"
-    assert query_writer().invoke(compound) == await query_writer().ainvoke(compound)
-    assert len(query_writer().invoke(compound)) == 2
+    assert lc.query_writer().invoke(compound) == await lc.query_writer().ainvoke(compound)
+    assert len(lc.query_writer().invoke(compound)) == 2
     model = ReplyingChatModel(reply=lambda _: json.dumps(["pump built when", "builder of the pump"]))
-    traces, writer = Traces(), query_writer(model, n=3)
+    traces, writer = Traces(), lc.query_writer(model, n=3)
     assert writer.invoke(compound, traces.config) == [compound, "pump built when", "builder of the pump"]
     assert await writer.ainvoke(compound) == writer.invoke(compound)
     assert children(traces.root) == ["ReplyingChatModel"]
     many = MultiQueryRetriever(
         retriever=store().as_retriever(search_kwargs={"k": 1}),
-        llm_chain=RunnableLambda(lambda given: given["question"]) | query_writer(),
+        llm_chain=RunnableLambda(lambda given: given["question"]) | lc.query_writer(),
     )
     assert len(many.invoke("How tight are the cover screws? When is the seal checked?")) == 2
 
 
 async def test_a_short_answer_is_read_from_chains() -> None:
-    graph, kept = build_graph(chunks(), CatenaEmbeddings()), store()
-    retriever = CatenaGraphRetriever(vectorstore=kept, graph=graph, k=3)
-    chain = chain_answer_chain(retriever, ReplyingChatModel(reply=lambda _: "<answer>4.5 Nm</answer>"))
+    graph, kept = lc.build_graph(chunks(), lc.CatenaEmbeddings()), store()
+    retriever = lc.CatenaGraphRetriever(vectorstore=kept, graph=graph, k=3)
+    chain = lc.chain_answer_chain(retriever, ReplyingChatModel(reply=lambda _: "<answer>4.5 Nm</answer>"))
     traces = Traces()
     answered = chain.invoke(QUESTION, traces.config)
     assert (answered["question"], answered["answer"]) == (QUESTION, "4.5 Nm")
     assert answered["documents"] == retriever.invoke(QUESTION)
     assert (await chain.ainvoke(QUESTION))["answer"] == "4.5 Nm"
     assert {"CatenaGraphRetriever", "ReplyingChatModel"} <= set(children(traces.root))
-    nothing = chain_answer_chain(retriever, ReplyingChatModel(reply=lambda _: "not answerable"))
+    nothing = lc.chain_answer_chain(retriever, ReplyingChatModel(reply=lambda _: "not answerable"))
     assert nothing.invoke(QUESTION)["answer"] is None

@@ -16,12 +16,14 @@ from langchain_fakes import ReplyingChatModel, charts
 
 from catena import Library
 from catena.effects import Complete, Journal, Services
-from catena.formatting import FormatOptions
-from catena.model import ParameterError, ParseError, ServiceError
+from catena.formatting import FidelityReport, FormatOptions, Formatted
+from catena.model import Document as CoreDocument
+from catena.model import PageNote, ParameterError, Parsed, ParseError, ServiceError
 from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 from langchain_catena import CatenaBlobParser, CatenaDocumentTransformer, CatenaLoader, LangChainLLM, to_core_document
+from langchain_catena.convert import loaded_document
 
 SMALL = FormatOptions(window=250, padding=40)
 
@@ -185,12 +187,12 @@ def test_a_file_that_gives_no_document_raises_or_is_named(tmp_path: Path) -> Non
     assert [document.metadata["title"] for document in loader.load()] == ["Good"]
     assert [Path(source).name for source in loader.failures] == ["blank.md", "gone.pdf", "odd.docx"]
     assert loader.failures[str(paths[1])].state == "missing"
-    paths[1].write_text("# Late\n\nText.\n")
-    assert len(loader.load()) == 1  # it is read as a PDF
-    assert loader.failures[str(paths[1])].state != "missing"  # what failed is that of the last load
-    documents = CatenaLoader([paths[3], paths[0]]).lazy_load()  # one after the other, as they are asked for
+    paths[0].write_text("# Late\n\nText.\n")
+    assert len(loader.load()) == 2
+    assert [Path(source).name for source in loader.failures] == ["gone.pdf", "odd.docx"]  # of the last load
+    documents = CatenaLoader([paths[3], paths[2]]).lazy_load()  # one after the other, as they are asked for
     assert next(documents).metadata["title"] == "Good"
-    with pytest.raises(ParseError, match=r"blank\.md"):
+    with pytest.raises(ParseError, match=r"odd\.docx"):
         next(documents)
 
 
@@ -207,6 +209,16 @@ def test_pictures_are_written_where_the_markdown_links_to(tmp_path: Path) -> Non
     assert len(list((folder / "figures").iterdir())) == 2
     with pytest.raises(ParameterError, match="figure_folder must be None where a model writes"):
         CatenaLoader(tmp_path, llm=chat(""), figure_folder=folder)
+
+
+def test_pages_that_gave_no_text_are_named() -> None:
+    document = CoreDocument(id="a", text="One.", source="a.pdf", media_type="text/plain")
+    notes = tuple(
+        PageNote(page=page, state=state, why="") for page, state in enumerate(("no-text", "blank", "failed"), 2)
+    )
+    formatted = Formatted(document=document, fidelity=FidelityReport(document_id="a", source="a.pdf", pages=()))
+    found = loaded_document(Parsed(document=document, notes=notes), formatted)
+    assert (found.metadata["state"], found.metadata["unread_pages"]) == ("partial", "2, 4")
 
 
 def test_blobs_become_markdown_with_their_pages() -> None:

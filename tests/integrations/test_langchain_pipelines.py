@@ -33,19 +33,10 @@ from langchain_fakes import (
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
+import langchain_catena as lc
 from catena import Library
 from catena.segments import Constant
 from catena.testing import FakeReranker
-from langchain_catena import (
-    CatenaChainCompressor,
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentExtractor,
-    build_graph,
-    with_content_ids,
-)
 
 PROMPT = ChatPromptTemplate.from_template("Answer from this alone:\n{context}\n\nQuestion: {question}")
 NOWHERE = "How tight are the cover screws of the HX290?"
@@ -88,7 +79,7 @@ async def test_a_chain_answers_from_any_retriever(library: Library, kind: str) -
 
 
 def test_a_chain_can_branch_on_what_stands_nowhere(library: Library) -> None:
-    retriever = CatenaRetriever(library=library)
+    retriever = lc.CatenaRetriever(library=library)
 
     def told(asked: str) -> str | None:
         return "; ".join(map(str, retriever.ranking(asked).unknown)) or None
@@ -117,7 +108,7 @@ class ToolCaller(ReplyingChatModel):
 
 
 async def test_an_agent_calls_our_retriever_as_a_tool(library: Library) -> None:
-    retriever = CatenaRetriever(library=library, k=2, tell_unknown=True)
+    retriever = lc.CatenaRetriever(library=library, k=2, tell_unknown=True)
     how: dict[str, Any] = {"response_format": "content_and_artifact"}
     tool = create_retriever_tool(retriever, "search_manuals", "Searches manuals.", **how)
     agent, asked, traces = create_agent(ToolCaller(reply=reads), [tool]), {"messages": [("user", QUESTION)]}, Traces()
@@ -142,7 +133,7 @@ class Asked(TypedDict):
 
 
 async def test_a_graph_of_langgraph_has_it_as_a_node(library: Library) -> None:
-    retriever = CatenaRetriever(library=library, k=2)
+    retriever = lc.CatenaRetriever(library=library, k=2)
 
     async def search(state: Asked) -> dict[str, Any]:
         return {"documents": await retriever.ainvoke(state["question"])}
@@ -166,8 +157,8 @@ async def test_a_graph_of_langgraph_has_it_as_a_node(library: Library) -> None:
 
 # Compressors and other retrievers.
 
-RERANK = CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=3)
-EXTRACT = CatenaSegmentExtractor(calibration=Constant())
+RERANK = lc.CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=3)
+EXTRACT = lc.CatenaSegmentExtractor(calibration=Constant())
 
 
 @pytest.mark.parametrize(
@@ -176,7 +167,9 @@ EXTRACT = CatenaSegmentExtractor(calibration=Constant())
         lambda: RERANK,
         lambda: EXTRACT,
         lambda: DocumentCompressorPipeline(transformers=[RERANK, EXTRACT]),
-        lambda: CatenaChainCompressor(graph=build_graph(chunks(), CatenaEmbeddings()), embeddings=CatenaEmbeddings()),
+        lambda: lc.CatenaChainCompressor(
+            graph=lc.build_graph(chunks(), lc.CatenaEmbeddings()), embeddings=lc.CatenaEmbeddings()
+        ),
     ],
 )
 async def test_a_compression_retriever_takes_each_compressor(make: Any) -> None:
@@ -192,12 +185,12 @@ async def test_bm25_of_langchain_and_an_ensemble_stand_beside_ours(library: Libr
     from langchain_community.retrievers import BM25Retriever
 
     lexical = BM25Retriever.from_documents(chunks(), k=3)
-    fused = CatenaRetriever.over({"bm25": lexical, "dense": store().as_retriever()}, k=3)
+    fused = lc.CatenaRetriever.over({"bm25": lexical, "dense": store().as_retriever()}, k=3)
     found = fused.invoke(QUESTION)
     assert found[0].page_content.startswith("HX210 Manual")  # headed text reaches both
     assert {way["route"] for way in found[0].metadata["catena"]["routes"]} == {"bm25", "dense"}
     assert await fused.ainvoke(QUESTION) == found
-    ours = CatenaRetriever(library=library, k=3)
+    ours = lc.CatenaRetriever(library=library, k=3)
     ensemble = EnsembleRetriever(retrievers=[lexical, ours], weights=[0.5, 0.5])
     assert answering(ensemble).invoke(QUESTION) == "4.5 Nm"
 
@@ -211,7 +204,7 @@ def manuals(torque: str) -> list[Document]:
         MANUAL.format(name="HX210", torque=torque, months=12, fuse="T4A"),
     ]
     about = [{"source": "hx200.md"}, {"source": "hx210.md"}]
-    return with_content_ids(CatenaDocumentTransformer(content="headed").create_documents(texts, about))
+    return lc.with_content_ids(lc.CatenaDocumentTransformer(content="headed").create_documents(texts, about))
 
 
 def counts(done: Any) -> tuple[int, int, int]:
@@ -220,7 +213,7 @@ def counts(done: Any) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("cleanup", ["incremental", "full"])
 async def test_index_writes_and_removes_what_changed_alone(cleanup: Any) -> None:
-    records, kept = InMemoryRecordManager("manuals"), InMemoryVectorStore(CatenaEmbeddings())
+    records, kept = InMemoryRecordManager("manuals"), InMemoryVectorStore(lc.CatenaEmbeddings())
     records.create_schema()
     how: dict[str, Any] = {"cleanup": cleanup, "source_id_key": "source", "key_encoder": "sha256"}
     assert counts(index(manuals("4.5"), records, kept, **how)) == (4, 0, 0)

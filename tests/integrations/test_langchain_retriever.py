@@ -17,6 +17,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import Broken, Events, Fixed, ReplyingChatModel, module_library
 
+import langchain_catena as lc
 from catena import Library
 from catena.effects import Search, Services
 from catena.enrichment import ExpertDetector, ExpertTerms, Keywords, RecognizerDetector, Summaries
@@ -36,15 +37,6 @@ from catena.retrieval import (
 from catena.structure import SectionChunkOptions
 from catena.testing.fakes import FakeRecognizer
 from catena.text import count_tokens
-from langchain_catena import (
-    CatenaRetriever,
-    CatenaSectionRetriever,
-    LangChainLLM,
-    RetrieverStore,
-    from_elasticsearch_retriever,
-    from_elasticsearch_store,
-    retriever_route,
-)
 
 NAMES = ("HX200", "HX210", "HX220", "HX230")
 TEXT = "# {0} Manual\n\n## Power\n\nThe fuse holds {1} A.\n\n| part | current |\n|---|---|\n| motor | {1} A |\n\n"
@@ -65,10 +57,10 @@ def exact(library: Library, document: Document) -> bool:
 
 
 def test_hits_are_exact_slices_with_id_score_and_citation(library: Library) -> None:
-    found = CatenaRetriever(library=library, k=10).invoke("How strong is the fuse of the HX210?")
+    found = lc.CatenaRetriever(library=library, k=10).invoke("How strong is the fuse of the HX210?")
     assert all(exact(library, each) and each.id and each.metadata["relevance_score"] > 0 for each in found)
     assert found[0].metadata["citation"].startswith("HX210 Manual › Power, line")
-    sections = CatenaRetriever(library=library, whole_sections=True).invoke("current of the motor of the HX210")
+    sections = lc.CatenaRetriever(library=library, whole_sections=True).invoke("current of the motor of the HX210")
     assert sections[0].page_content.startswith("## Power\n\nThe fuse holds 3 A.\n\n| part")
     assert len({section.id for section in sections}) == len(sections)
     assert all(exact(library, each) and each.metadata["chunk_id"] for each in sections)
@@ -78,16 +70,16 @@ def test_hits_are_exact_slices_with_id_score_and_citation(library: Library) -> N
 
 
 def test_each_name_in_a_question_has_its_share(library: Library) -> None:
-    found = CatenaRetriever(library=library).invoke(COMPARE, k=2)
+    found = lc.CatenaRetriever(library=library).invoke(COMPARE, k=2)
     assert sorted(titles(found)) == ["HX200", "HX230"]
     ways = [way for document in found for way in document.metadata["catena"]["routes"]]
     assert {way["view"] for way in ways if way["route"] == "name"} == {"hx200", "hx230"}
-    plain = CatenaRetriever(library=library, by_name=False).invoke(COMPARE)
+    plain = lc.CatenaRetriever(library=library, by_name=False).invoke(COMPARE)
     assert not any(way["route"] == "name" for d in plain for way in d.metadata["catena"]["routes"])
 
 
 async def test_a_name_that_stands_nowhere_gives_nothing_and_says_why(library: Library, caplog) -> None:
-    retriever, events, later = CatenaRetriever(library=library), Events(), Events()
+    retriever, events, later = lc.CatenaRetriever(library=library), Events(), Events()
     with caplog.at_level(logging.WARNING, "langchain_catena"):
         assert retriever.invoke(NOWHERE, {"callbacks": [events]}) == []
     assert "'HX990' stands nowhere in the documents; near it: HX2" in caplog.text
@@ -101,12 +93,12 @@ async def test_a_name_that_stands_nowhere_gives_nothing_and_says_why(library: Li
 
 
 def test_what_is_missing_is_told_with_what_is_found(library: Library) -> None:
-    found = CatenaRetriever(library=library, on_unknown="keep").invoke(NOWHERE)
-    half = CatenaRetriever(library=library).invoke("Which has the stronger fuse, the HX200 or the HX990?")
+    found = lc.CatenaRetriever(library=library, on_unknown="keep").invoke(NOWHERE)
+    half = lc.CatenaRetriever(library=library).invoke("Which has the stronger fuse, the HX200 or the HX990?")
     for documents in (found, half):
         assert [name["text"] for name in documents[0].metadata["catena"]["unknown"]] == ["HX990"]
     assert (len(found), titles(half)[0]) == (4, "HX200")
-    teller = CatenaRetriever(library=library, k=1, tell_unknown=True, whole_sections=True)
+    teller = lc.CatenaRetriever(library=library, k=1, tell_unknown=True, whole_sections=True)
     (told,) = teller.invoke(NOWHERE)
     assert told.page_content.startswith("'HX990' stands nowhere in the documents; near it: HX2")
     assert told.metadata["kind"] == "unknown"
@@ -115,16 +107,16 @@ def test_what_is_missing_is_told_with_what_is_found(library: Library) -> None:
 
 
 def test_names_that_the_caller_knows_go_with_the_question(library: Library) -> None:
-    retriever = CatenaRetriever(library=library)
-    fixed = CatenaRetriever(library=library, entities=("Osprey",))
+    retriever = lc.CatenaRetriever(library=library)
+    fixed = lc.CatenaRetriever(library=library, entities=("Osprey",))
     assert retriever.ranking(OSPREY).unknown == fixed.ranking(OSPREY, entities=()).unknown == ()
     assert retriever.ranking(OSPREY, entities=["Osprey"]).unknown == (Unknown("Osprey"),)
-    assert fixed.ranking(OSPREY).unknown == (Unknown("Osprey"),)
+    assert fixed.ranking(OSPREY).unknown == fixed.ranking(OSPREY, entities=None).unknown == (Unknown("Osprey"),)
 
 
 async def test_a_chat_model_finds_names_and_one_that_fails_costs_nothing_but_its_names(library: Library) -> None:
     model = ReplyingChatModel(reply=lambda _: json.dumps([["Osprey", "Invented"]]))
-    ranking = CatenaRetriever(library=library, llm=model).ranking(OSPREY)
+    ranking = lc.CatenaRetriever(library=library, llm=model).ranking(OSPREY)
     assert [name.text for name in ranking.unknown] == ["Osprey"]
     assert [part.what for part in ranking.degraded] == ["language model at the question"]  # what it invented
     assert [messages[-1].text.count("Osprey") > 0 for messages in model.sent] == [True]
@@ -134,7 +126,7 @@ async def test_a_chat_model_finds_names_and_one_that_fails_costs_nothing_but_its
         raise ValueError("no such model")
 
     events = Events()
-    retriever = CatenaRetriever(library=library, llm=ReplyingChatModel(reply=fails))
+    retriever = lc.CatenaRetriever(library=library, llm=ReplyingChatModel(reply=fails))
     with blockbuster_ctx(["catena", "langchain_catena"]):
         found = await retriever.ainvoke("fuse of the HX210", {"callbacks": [events]})
     assert titles(found)[0] == "HX210"
@@ -149,9 +141,9 @@ def test_other_detectors_find_names_too(library: Library) -> None:
     question = "Is the Osprey stronger than the Kestrel or the Merlin?"
     model = ReplyingChatModel(reply=lambda _: json.dumps([["Merlin"]]))
     for more, names in (({}, {"Osprey", "Kestrel"}), ({"llm": model}, {"Osprey", "Kestrel", "Merlin"})):
-        assert {name.text for name in CatenaRetriever(**how, **more).ranking(question).unknown} == names
+        assert {name.text for name in lc.CatenaRetriever(**how, **more).ranking(question).unknown} == names
     without_names = Services(embedder=library.services.embedder, store=library.store)
-    assert titles(CatenaRetriever(services=without_names).invoke("fuse of the HX210"))[0] == "HX210"
+    assert titles(lc.CatenaRetriever(services=without_names).invoke("fuse of the HX210"))[0] == "HX210"
 
 
 def tuned(model: str) -> Tuned:
@@ -164,15 +156,15 @@ def tuned(model: str) -> Tuned:
 
 def test_tuned_and_adapted_weights_decide(library: Library) -> None:
     def found(fusion: Any) -> list[Document]:
-        return CatenaRetriever(library=library, fusion=fusion).invoke("strong fuse")
+        return lc.CatenaRetriever(library=library, fusion=fusion).invoke("strong fuse")
 
     by_tuning = found(tuned(library.services.embedder.identity))
     assert by_tuning == found(ScoreFusion(alpha=0.2, beta=0.1)) != found(None)
     shape = adapted(CorpusStatistics.of(library.get(info.id) for info in library.documents()))
-    by_shape = CatenaRetriever(library=library, fusion=shape)
+    by_shape = lc.CatenaRetriever(library=library, fusion=shape)
     assert by_shape.ranking("strong fuse") == library.search("strong fuse", k=4, fusion=shape)
     with pytest.raises(ModelMismatchError, match="tuned with the model 'other'"):
-        CatenaRetriever(library=library, fusion=tuned("other"))
+        lc.CatenaRetriever(library=library, fusion=tuned("other"))
 
 
 def test_bad_options_are_named(library: Library) -> None:
@@ -184,7 +176,7 @@ def test_bad_options_are_named(library: Library) -> None:
         ({"library": library, "detectors": ("spacy",)}, "detectors"),
     ):
         with pytest.raises(ValueError, match=match):
-            CatenaRetriever(**options)  # type: ignore[arg-type]
+            lc.CatenaRetriever(**options)  # type: ignore[arg-type]
     for options, match in (
         ({"budget_tokens": 0}, "budget_tokens"),
         ({"reading": ReadingOptions()}, "give budget_tokens"),
@@ -192,9 +184,9 @@ def test_bad_options_are_named(library: Library) -> None:
         ({"views": ViewSearch(), "by_name": True}, "by_name=… does nothing with views"),
     ):
         with pytest.raises(ValueError, match=match):
-            CatenaSectionRetriever(library=library, **options)  # type: ignore[arg-type]
+            lc.CatenaSectionRetriever(library=library, **options)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="whole number"):
-        CatenaSectionRetriever(library=library, k=1.5).invoke(NOWHERE)
+        lc.CatenaSectionRetriever(library=library, k=1.5).invoke(NOWHERE)
 
 
 # Sections.
@@ -213,25 +205,25 @@ def about(messages: list[Any]) -> str:
 sections = module_library(
     {"hx210.md": LONG, "hx220.md": LONG.replace("HX210", "HX220").replace("4.5", "3.2")},
     preparation=Preparation(chunks=SectionChunkOptions(), views=(Keywords(), Summaries(over_tokens=0))),
-    llm=LangChainLLM(ReplyingChatModel(reply=about)),
+    llm=lc.LangChainLLM(ReplyingChatModel(reply=about)),
 )
 
 
 def test_sections_are_those_of_the_library_by_passage_and_by_view(sections: Library) -> None:
-    retriever = CatenaSectionRetriever(library=sections, k=2)
+    retriever = lc.CatenaSectionRetriever(library=sections, k=2)
     assert retriever.ranking(QUESTION) == sections.search(QUESTION, k=2)
     assert NEEDLE in retriever.invoke(QUESTION)[0].page_content
     for k, how in ((2, ViewSearch(rule=ExactUnion())), (1.5, ViewSearch())):
-        by_views = CatenaSectionRetriever(library=sections, k=k, views=how)
+        by_views = lc.CatenaSectionRetriever(library=sections, k=k, views=how)
         assert by_views.ranking(QUESTION) == sections.search_views(QUESTION, how, k=k)
         assert set(by_views.invoke(QUESTION)[0].metadata["catena"]["views"]) <= {"headed", "keywords", "summary"}
     with pytest.raises(ParameterError, match="views"):
-        CatenaSectionRetriever(library=sections, views=ViewSearch(views=("questions",))).invoke(QUESTION)
+        lc.CatenaSectionRetriever(library=sections, views=ViewSearch(views=("questions",))).invoke(QUESTION)
 
 
 @pytest.mark.parametrize("views", [None, ViewSearch(rule=ExactUnion())])
 def test_a_budget_returns_the_passages_that_say_most(sections: Library, views: ViewSearch | None) -> None:
-    retriever = CatenaSectionRetriever(library=sections, budget_tokens=300, views=views)
+    retriever = lc.CatenaSectionRetriever(library=sections, budget_tokens=300, views=views)
     found = retriever.invoke(QUESTION)
     assert NEEDLE in found[0].page_content
     assert exact(sections, found[0])
@@ -239,7 +231,7 @@ def test_a_budget_returns_the_passages_that_say_most(sections: Library, views: V
     if views is None:
         assert retriever.ranking(QUESTION) == sections.passages(QUESTION, budget_tokens=300)
     assert 1 <= len(retriever.invoke(QUESTION, budget_tokens=100)) < len(found)
-    few = CatenaSectionRetriever(library=sections, views=views, budget_tokens=300, reading=ReadingOptions(hits=1))
+    few = lc.CatenaSectionRetriever(library=sections, views=views, budget_tokens=300, reading=ReadingOptions(hits=1))
     assert {each.metadata["heading_path"] for each in few.invoke(QUESTION)} == {"HX210 Manual › Running"}
     assert few.invoke(QUESTION, k=2) != few.invoke(QUESTION, k=0) == []
 
@@ -247,7 +239,7 @@ def test_a_budget_returns_the_passages_that_say_most(sections: Library, views: V
 async def test_all_ways_are_the_same_in_async_and_in_a_chain(sections: Library) -> None:
     ways: list[dict[str, Any]] = [{}, {"views": ViewSearch()}, {"budget_tokens": 200}]
     ways.append({"views": ViewSearch(), "budget_tokens": 200})
-    for retriever in (CatenaSectionRetriever(library=sections, **options) for options in ways):
+    for retriever in (lc.CatenaSectionRetriever(library=sections, **options) for options in ways):
         chain = retriever | RunnableLambda(lambda found: [each.page_content for each in found])
         expected, ranking, texts = retriever.invoke(QUESTION), retriever.ranking(QUESTION), chain.invoke(QUESTION)
         with blockbuster_ctx(["catena", "langchain_catena"]):
@@ -277,14 +269,14 @@ class Awaiting(Fixed):
         return list(self.docs)
 
 
-def over(route: Any, **options: Any) -> CatenaRetriever:
-    return CatenaRetriever(services=Services(store=RoutedStore({"mine": route})), routes=("mine",), **options)
+def over(route: Any, **options: Any) -> lc.CatenaRetriever:
+    return lc.CatenaRetriever(services=Services(store=RoutedStore({"mine": route})), routes=("mine",), **options)
 
 
 async def test_a_retriever_ranks_beside_a_library(library: Library) -> None:
-    store = RoutedStore({"mine": retriever_route(Fixed(docs=FOUND))}, beside=library.store)
+    store = RoutedStore({"mine": lc.retriever_route(Fixed(docs=FOUND))}, beside=library.store)
     services = replace(library.services, store=store)
-    retriever = CatenaRetriever(services=services, routes=("dense", "lexical", "mine"), fusion=RankFusion(), k=9)
+    retriever = lc.CatenaRetriever(services=services, routes=("dense", "lexical", "mine"), fusion=RankFusion(), k=9)
     found = retriever.invoke("fuse")
     assert {"a", "b", "c"} < {document.id for document in found}
     (mine,) = (document for document in found if document.id == "a")
@@ -293,12 +285,12 @@ async def test_a_retriever_ranks_beside_a_library(library: Library) -> None:
     assert mine.metadata["catena"]["scale"] == "rank"
     assert [one.id for one in await retriever.ainvoke("fuse")] == [one.id for one in found]
     with pytest.raises(ParameterError, match="RankFusion"):
-        CatenaRetriever(services=services, routes=("dense", "mine")).invoke("fuse")
+        lc.CatenaRetriever(services=services, routes=("dense", "mine")).invoke("fuse")
 
 
 def test_order_rules_and_scores_are_kept_raw() -> None:
     jumbled = [FOUND[2], FOUND[0], Document(id="x", page_content="no score")]
-    found = RetrieverStore({"mine": Fixed(docs=jumbled)}).search(Search(route="mine", query="q", k=2))
+    found = lc.RetrieverStore({"mine": Fixed(docs=jumbled)}).search(Search(route="mine", query="q", k=2))
     assert found.scale is Scale.RANK
     assert [(hit.chunk.id, hit.score, hit.provenance[0].score) for hit in found.hits] == [
         ("c", 1, 1.0),
@@ -309,22 +301,22 @@ def test_order_rules_and_scores_are_kept_raw() -> None:
 def test_ids_are_the_documents_or_those_under_a_key_or_made() -> None:
     bare = [Document(page_content="one", metadata={"_id": 5, "_score": 3.5}), Document(page_content="two")]
     request = Search(route="mine", query="q", k=5)
-    keyed = RoutedStore({"mine": retriever_route(Fixed(docs=bare), id_key="_id", score_key="_score")})
+    keyed = RoutedStore({"mine": lc.retriever_route(Fixed(docs=bare), id_key="_id", score_key="_score")})
     first, second = keyed.search(request).hits
     assert (first.chunk.id, first.provenance[0].score) == ("5", 3.5)
-    made = RoutedStore({"mine": retriever_route(Fixed(docs=bare))}).search(request).hits
+    made = RoutedStore({"mine": lc.retriever_route(Fixed(docs=bare))}).search(request).hits
     assert made[1].chunk.id == second.chunk.id != made[0].chunk.id
     assert bare[0].id is None  # inputs are not changed
     same = [Document(page_content="same", metadata={"source": name, "deep": {"kept": 1}}) for name in "ab"]
-    found = CatenaRetriever.over({"one": Fixed(docs=same)}).invoke("x")
+    found = lc.CatenaRetriever.over({"one": Fixed(docs=same)}).invoke("x")
     assert [each.metadata["source"] for each in found] == ["a", "b"]  # equal texts of two sources stay two
     assert found[0].metadata["deep"] == {"kept": 1}
 
 
 def test_a_filter_is_refused_or_obeyed() -> None:
     with pytest.raises(FilterError, match="filter inside the retriever"):
-        over(retriever_route(Broken())).invoke("q", where={"page": 2})  # and it is not asked
-    obeying = over(retriever_route(Paged(docs=FOUND), obey=lambda where: {"page": where["page"]}))
+        over(lc.retriever_route(Broken())).invoke("q", where={"page": 2})  # and it is not asked
+    obeying = over(lc.retriever_route(Paged(docs=FOUND), obey=lambda where: {"page": where["page"]}))
     assert [document.id for document in obeying.invoke("q", where={"page": 2})] == ["b"]
     assert [document.id for document in obeying.invoke("q")] == ["a", "b", "c"]
 
@@ -332,25 +324,25 @@ def test_a_filter_is_refused_or_obeyed() -> None:
 async def test_any_runnable_from_a_question_to_documents_is_a_route() -> None:
     for made in (RunnableLambda(lambda _: FOUND), Fixed(docs=FOUND), Awaiting(docs=FOUND)):
         for only_async in (False, True):
-            asked = over(retriever_route(made, only_async=only_async))
+            asked = over(lc.retriever_route(made, only_async=only_async))
             assert [document.id for document in asked.invoke("q")] == ["a", "b", "c"]
             with blockbuster_ctx(["catena", "langchain_catena"]):
                 assert [document.id for document in await asked.ainvoke("q")] == ["a", "b", "c"]
     with pytest.raises(ParameterError, match="retriever must be a LangChain retriever"):
-        retriever_route(object())  # type: ignore[arg-type]
-    for made in (from_elasticsearch_store, from_elasticsearch_retriever):
+        lc.retriever_route(object())  # type: ignore[arg-type]
+    for made in (lc.from_elasticsearch_store, lc.from_elasticsearch_retriever):
         with pytest.raises(ParameterError, match=r"object\.client must be there"):
             made(object())
 
 
 def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_dead() -> None:
     events, routes = Events(), {"good": Fixed(docs=FOUND), "bad": Broken()}
-    found = CatenaRetriever.over(routes).invoke("x", {"callbacks": [events]})
+    found = lc.CatenaRetriever.over(routes).invoke("x", {"callbacks": [events]})
     assert len(found) == 3
     assert re.match("route bad: .*the index is gone", found[0].metadata["catena"]["degraded"][0])
     assert [name for name, _ in events.seen] == ["catena_degraded"]
     with pytest.raises(RouteError, match=r"route 'bad' failed: .*the index is gone"):
-        CatenaRetriever.over(routes, on_route_error="raise").invoke("x")
+        lc.CatenaRetriever.over(routes, on_route_error="raise").invoke("x")
 
     class Down(Fixed):
         asked: ClassVar[list[str]] = []
@@ -359,7 +351,7 @@ def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_d
             self.asked.append(query)
             raise ConnectionError("refused")
 
-    asked = CatenaRetriever.over({"up": Fixed(docs=FOUND), "down": Down(docs=[])})
+    asked = lc.CatenaRetriever.over({"up": Fixed(docs=FOUND), "down": Down(docs=[])})
     for _ in range(3):
         found = asked.invoke("q")
     assert len(Down.asked) == 2
@@ -370,7 +362,7 @@ def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_d
 def test_a_score_that_is_none_leaves_the_rank(score: object) -> None:
     odd = [Document(id=i, page_content=i, metadata={"relevance_score": s}) for i, s in (("0", score), ("1", 0.5))]
     sound = [Document(id="0", page_content="0", metadata={"relevance_score": 0.9})]
-    found = CatenaRetriever.over({"odd": Fixed(docs=odd), "sound": Fixed(docs=sound)}).invoke("passage")
+    found = lc.CatenaRetriever.over({"odd": Fixed(docs=odd), "sound": Fixed(docs=sound)}).invoke("passage")
     assert [document.id for document in found] == ["0", "1"]
     assert [way["score"] for way in found[0].metadata["catena"]["routes"]] == [1.0, 0.9]  # the first is 1 / rank
 

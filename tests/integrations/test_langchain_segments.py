@@ -25,6 +25,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import Broken, Fixed, ReplyingChatModel, Traces, module_library
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
+import langchain_catena as lc
 from catena import Library
 from catena.effects import FetchChunks, Journal, Services
 from catena.model import FilterError, ParameterError, RouteError, Scale, ServiceError
@@ -42,21 +43,11 @@ from catena.segments import (
     fit_beta,
 )  # fmt: skip
 from catena.testing import FakeReranker
-from langchain_catena import (
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentExtractor,
-    CatenaSegmentRetriever,
-    LangChainReranker,
-    with_links,
-)
 from langchain_catena.places import Passages, PlaceKeys
 from langchain_catena.stores import neighbour_handlers
 
 SMALL = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks below are short
-EMBEDDINGS = CatenaEmbeddings()
+EMBEDDINGS = lc.CatenaEmbeddings()
 SHORT = SegmentSearch(extraction=SMALL)
 QUERY = "How is the pump primed?"
 
@@ -81,7 +72,7 @@ def scored(documents: Sequence[Document], scores: dict[int, float], *, scale: st
     return [told(documents[n], relevance_score=score, catena={"scale": scale}) for n, score in best]
 
 
-LINKED = with_links(book("pump", 12))
+LINKED = lc.with_links(book("pump", 12))
 
 
 class Counting(InMemoryVectorStore):
@@ -104,7 +95,7 @@ def store() -> Counting:
 
 
 def extracted(documents: Sequence[Document], **options: Any) -> list[Document]:
-    return CatenaSegmentExtractor(**{"params": SMALL, **options}).compress_documents(documents, QUERY)
+    return lc.CatenaSegmentExtractor(**{"params": SMALL, **options}).compress_documents(documents, QUERY)
 
 
 def spans(found: Sequence[Document]) -> list[tuple[str, int, int]]:
@@ -118,24 +109,25 @@ def test_links_are_those_of_the_reading_order_and_inputs_stay() -> None:
     first, second = book("a", 3), book("b", 2)
     mixed = [first[0], second[0], first[1], first[2], second[1]]
     before = copy.deepcopy(mixed)
-    made = with_links(mixed)
+    made = lc.with_links(mixed)
     assert mixed == before
     assert [each.metadata["position"] for each in made] == [0, 0, 1, 2, 1]
     assert len({each.id for each in made}) == 5
-    assert with_links(mixed) == made
+    assert lc.with_links(mixed) == made
+    assert not {"next_id", "previous_id"} & lc.with_links(made[2:3])[0].metadata.keys(), "of what was there before"
     a = [made[0], made[2], made[3]]
     assert [each.metadata.get("previous_id") for each in a] == [None, a[0].id, a[1].id]
     assert [each.metadata.get("next_id") for each in a] == [a[1].id, a[2].id, None]
     assert "previous_id" not in a[0].metadata, "vector stores take no None"
     documents = [Document(id=f"x{n}", page_content=str(n), metadata={"file": "f"}) for n in range(2)]
-    own = with_links(documents, document_key="file", position_key="at")
+    own = lc.with_links(documents, document_key="file", position_key="at")
     assert [(each.id, each.metadata["at"]) for each in own] == [("x0", 0), ("x1", 1)]
     with pytest.raises(
         ParameterError, match=r"metadata\['source'\] must be the id of the document that document 'x0'"
     ):
-        with_links(documents)
+        lc.with_links(documents)
     with pytest.raises(ParameterError, match="ids of the documents must be all different, got 'x0'"):
-        with_links([documents[0], documents[0]], document_key="file")
+        lc.with_links([documents[0], documents[0]], document_key="file")
 
 
 def test_a_gap_is_filled_from_the_vector_store_along_the_links(store: Counting) -> None:
@@ -179,7 +171,7 @@ def test_every_kind_of_neighbours_gives_the_same_segments(store: Counting) -> No
     expected = extracted(given_documents, neighbours=store)
     assert spans(expected) == [("pump", 2, 8)]
 
-    async def awaited(extractor: CatenaSegmentExtractor) -> list[Document]:
+    async def awaited(extractor: lc.CatenaSegmentExtractor) -> list[Document]:
         with blockbuster_ctx(["catena", "langchain_catena"]):
             return await extractor.acompress_documents(given_documents, QUERY)
 
@@ -190,7 +182,7 @@ def test_every_kind_of_neighbours_gives_the_same_segments(store: Counting) -> No
         (fetch, None),
         (afetch, None),
     ):
-        extractor = CatenaSegmentExtractor(params=SMALL, neighbours=neighbours, neighbour_key=key)
+        extractor = lc.CatenaSegmentExtractor(params=SMALL, neighbours=neighbours, neighbour_key=key)
         assert extractor.compress_documents(given_documents, QUERY) == expected
         assert asyncio.run(awaited(extractor)) == expected
     assert given_documents == before
@@ -226,8 +218,8 @@ def test_fetching_along_links_equals_having_all_chunks_at_hand(places: dict[int,
 def test_splits_of_a_plain_splitter_with_overlap_become_exact_slices() -> None:
     text = "\n\n".join(f"Part {n}. The pump is primed in step {n}. Wait until the air is out." for n in range(30))
     splitter = RecursiveCharacterTextSplitter(chunk_size=150, chunk_overlap=40, add_start_index=True)
-    splits = with_links(splitter.split_documents([Document(page_content=text, metadata={"source": "p.md"})]))
-    store = InMemoryVectorStore.from_documents(splits, CatenaEmbeddings())
+    splits = lc.with_links(splitter.split_documents([Document(page_content=text, metadata={"source": "p.md"})]))
+    store = InMemoryVectorStore.from_documents(splits, lc.CatenaEmbeddings())
     (found,) = extracted(scored(splits, {4: 0.9, 7: 0.9}), neighbours=store)
     assert found.page_content == text[found.metadata["start_index"] : found.metadata["end_index"]]
     assert spans([found]) == [("p.md", 4, 7)]
@@ -238,7 +230,7 @@ def test_chunks_are_placed_by_offsets_or_positions_or_joined_without_claiming_an
     found = extracted(scored(chunks, {1: 0.9, 2: 0.8, 5: 0.9}))
     assert [each.metadata["start_index"] for each in found] == [chunks[n].metadata["start_index"] for n in (1, 5)]
     assert found[0].page_content == f"{chunks[1].page_content} {chunks[2].page_content}"
-    bare = with_links([Document(page_content=f"Part {n}.", metadata={"source": "p"}) for n in range(4)])
+    bare = lc.with_links([Document(page_content=f"Part {n}.", metadata={"source": "p"}) for n in range(4)])
     (joined,) = extracted(scored(bare, {1: 0.9, 2: 0.9}))
     assert joined.page_content == "Part 1.\n\nPart 2."
     assert not {"start_index", "no_offsets"} & joined.metadata.keys()
@@ -257,7 +249,7 @@ def test_page_by_page_splits_are_not_joined_over_a_page_by_chance() -> None:
     assert sorted(document.page_content[0] for document in found) == ["a", "b"]
     assert {document.metadata["first_page"] for document in found} == {1, 2}, "readers of PDFs count from 0"
     pages[1].metadata["start_index"] = 0
-    (one,) = extracted(scored(with_links(pages), {0: 0.9, 1: 0.9}))
+    (one,) = extracted(scored(lc.with_links(pages), {0: 0.9, 1: 0.9}))
     assert one.page_content == "a" * 40 + "\n\n" + "b" * 40
     assert (one.metadata["first_page"], one.metadata["last_page"]) == (1, 2)
 
@@ -285,7 +277,7 @@ def test_what_is_missing_or_fails_is_named_with_what_to_do(store: Counting) -> N
         (nowhere, {}, ParameterError, r"\(or start_index in all of them\)"),
         (scored(unlinked, {0: 0.9, 3: 0.9}), {"neighbours": store}, ParameterError, "previous_id and next_id must"),
         (hits, {"neighbours": raw_bytes}, ParameterError, "create_kv_docstore"),
-        (hits, {"neighbours": Unable(CatenaEmbeddings())}, ServiceError, "Unable does not yet support get_by_ids"),
+        (hits, {"neighbours": Unable(lc.CatenaEmbeddings())}, ServiceError, "Unable does not yet support get_by_ids"),
         (hits, {"neighbours": "store"}, ValueError, "neighbours must be a vector store, a docstore"),
         (hits, {"params": "precise"}, ValueError, "params"),
     ):
@@ -315,7 +307,7 @@ def test_scores_that_are_no_probabilities_need_a_calibration() -> None:
 
 def test_the_settings_follow_from_what_the_scores_mean() -> None:
     def settings_of(documents: list[Document], **options: Any) -> ExtractionParams:
-        return CatenaSegmentRetriever(retriever=Fixed(docs=documents), **options).extraction(QUERY).params
+        return lc.CatenaSegmentRetriever(retriever=Fixed(docs=documents), **options).extraction(QUERY).params
 
     assert settings_of(LINKED[:3]).length_adjustment == "off", "nothing but the order is known"
     by_probability = settings_of(scored(LINKED, {1: 0.9, 2: 0.4}))
@@ -365,7 +357,7 @@ library = module_library({f"{name.lower()}.md": MANUAL.format(name, torque) for 
 
 
 def test_segments_of_a_library_are_its_own_as_exact_slices(library: Library) -> None:
-    retriever = CatenaSegmentRetriever(library=library)
+    retriever = lc.CatenaSegmentRetriever(library=library)
     found, extraction = retriever.invoke(QUESTION), retriever.extraction(QUESTION)
     assert extraction.segments == library.segments(QUESTION).segments
     assert explain(extraction)
@@ -379,9 +371,15 @@ def test_segments_of_a_library_are_its_own_as_exact_slices(library: Library) -> 
 
 
 def test_k_budget_and_filter_are_obeyed_at_the_call(library: Library) -> None:
-    retriever = CatenaSegmentRetriever(library=library)
+    retriever = lc.CatenaSegmentRetriever(library=library)
     many = retriever.invoke("cover screws", budget_tokens=400)
     assert [len(retriever.invoke("cover screws", k=k)) for k in (0, 1)] == [0, 1]
+    base, how = (
+        Fixed(docs=scored(LINKED, {1: 0.7, 5: 0.95})),
+        SegmentSearch(extraction=replace(SMALL, order="reading")),
+    )
+    reading = lc.CatenaSegmentRetriever(retriever=base, options=how)
+    assert [spans(reading.invoke(QUERY, k=k))[0][1] for k in (2, 1)] == [1, 5]  # the best, whatever the order
     assert sum(len(each.page_content.split()) for each in many) < 400
     assert len(retriever.invoke("cover screws", budget_tokens=60)) <= len(many)
     only = retriever.invoke("cover screws", where={"title": "HX220 manual"})
@@ -389,24 +387,26 @@ def test_k_budget_and_filter_are_obeyed_at_the_call(library: Library) -> None:
 
 
 def test_what_stands_nowhere_stays_told_behind_a_compressor(library: Library) -> None:
-    retriever = CatenaRetriever(library=library, tell_unknown=True, on_unknown="keep")
+    retriever = lc.CatenaRetriever(library=library, tell_unknown=True, on_unknown="keep")
     found = retriever.invoke(NOWHERE)
-    reranked = CatenaRerank(reranker=FakeReranker(), calibration=Identity(), top_n=2).compress_documents(found, QUERY)
+    reranked = lc.CatenaRerank(reranker=FakeReranker(), calibration=Identity(), top_n=2).compress_documents(
+        found, QUERY
+    )
     assert [document.metadata["kind"] for document in reranked] == ["unknown", "text", "text"]
-    extractor = CatenaSegmentExtractor(neighbours=library, calibration=Constant())
+    extractor = lc.CatenaSegmentExtractor(neighbours=library, calibration=Constant())
     first, segment, *_ = extractor.compress_documents(found, QUERY)
     assert first == found[0]
     assert segment.metadata["value"] > 0
     text = library.get(segment.metadata["document_id"]).document.text
     assert text[segment.metadata["start_index"] : segment.metadata["end_index"]] == segment.page_content
-    (first,) = CatenaSegmentRetriever(library=library, tell_unknown=True).invoke(NOWHERE)
+    (first,) = lc.CatenaSegmentRetriever(library=library, tell_unknown=True).invoke(NOWHERE)
     assert first.page_content.startswith("'HX290' stands nowhere")
 
 
 def test_a_model_writes_queries_and_a_reranker_scores(library: Library) -> None:
     model, reranker = ReplyingChatModel(reply=lambda _: '["torque of the screws", "fuse rating"]'), FakeReranker()
     how = SegmentSearch(calibration=Identity())
-    retriever = CatenaSegmentRetriever(library=library, llm=model, reranker=reranker, options=how)
+    retriever = lc.CatenaSegmentRetriever(library=library, llm=model, reranker=reranker, options=how)
     extraction = retriever.extraction(QUESTION)
     assert extraction.asked == (QUESTION, "torque of the screws", "fuse rating")
     assert len(model.sent) == 1
@@ -416,14 +416,14 @@ def test_a_model_writes_queries_and_a_reranker_scores(library: Library) -> None:
 
 def test_any_retriever_with_its_store_gives_segments(store: Counting) -> None:
     base, traces = Fixed(docs=scored(LINKED, {2: 0.95, 5: 0.9})), Traces()
-    retriever = CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
+    retriever = lc.CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
     found = retriever.invoke(QUERY, traces.config)
     assert spans(found) == [("pump", 2, 5)]
     assert found == extracted(base.docs, neighbours=store) == asyncio.run(retriever.ainvoke(QUERY))
     (inner,) = traces.root.child_runs
     assert (inner.name, "first_ranking" in inner.tags) == ("Fixed", True)
     plain = RunnableLambda(lambda _: LINKED[2:4])
-    assert spans(CatenaSegmentRetriever(retriever=plain, neighbours=store, options=SHORT).invoke(QUERY)) == [
+    assert spans(lc.CatenaSegmentRetriever(retriever=plain, neighbours=store, options=SHORT).invoke(QUERY)) == [
         ("pump", 2, 3)
     ]
 
@@ -434,7 +434,7 @@ def test_queries_find_apart_and_are_placed_together() -> None:
     model = ReplyingChatModel(reply=lambda messages: '["part two", "part three"]')
     base = RunnableLambda(lambda query: answers.get(query, []))
     how = SegmentSearch(extraction=replace(SMALL, queries="joint"))
-    found = CatenaSegmentRetriever(retriever=base, llm=model, options=how).invoke(QUERY)
+    found = lc.CatenaSegmentRetriever(retriever=base, llm=model, options=how).invoke(QUERY)
     assert found[0].page_content == f"{bare[2].page_content} {bare[3].page_content}"
     assert found[0].metadata["catena"]["queries"] == [1, 2]
 
@@ -442,10 +442,10 @@ def test_queries_find_apart_and_are_placed_together() -> None:
 def test_chunks_of_the_transformer_need_no_further_links() -> None:
     text = {name: MANUAL.format(name, torque) for name, torque in (("HX1", "1.1"), ("HX2", "2.2"))}
     parents = [Document(id=name, page_content=whole) for name, whole in text.items()]
-    chunks = CatenaDocumentTransformer(content="headed").transform_documents(parents)
-    store = InMemoryVectorStore.from_documents(chunks, CatenaEmbeddings())
+    chunks = lc.CatenaDocumentTransformer(content="headed").transform_documents(parents)
+    store = InMemoryVectorStore.from_documents(chunks, lc.CatenaEmbeddings())
     base = store.as_retriever(search_kwargs={"k": 6})
-    retriever = CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
+    retriever = lc.CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
     for each in retriever.invoke("torque of the cover screws of the HX2"):
         whole = text[each.metadata["document_id"]]
         assert whole[each.metadata["start_index"] : each.metadata["end_index"]] == each.page_content
@@ -460,13 +460,13 @@ def test_what_cannot_be_done_is_said(library: Library, store: Counting) -> None:
         ({"retriever": base, "by_name": True}, "by_name=… is for library"),
     ):
         with pytest.raises(ValueError, match=match):
-            CatenaSegmentRetriever(**options)
+            lc.CatenaSegmentRetriever(**options)
     with pytest.raises(FilterError, match="filter inside it"):
-        CatenaSegmentRetriever(retriever=base).invoke(QUERY, where={"source": "pump"})
+        lc.CatenaSegmentRetriever(retriever=base).invoke(QUERY, where={"source": "pump"})
     with pytest.raises(RouteError, match="the index is gone"):
-        CatenaSegmentRetriever(retriever=Broken()).invoke(QUERY)
+        lc.CatenaSegmentRetriever(retriever=Broken()).invoke(QUERY)
     with pytest.raises(ParameterError, match="k must be an integer"):
-        CatenaSegmentRetriever(retriever=base).invoke(QUERY, k=1.5)
+        lc.CatenaSegmentRetriever(retriever=base).invoke(QUERY, k=1.5)
 
 
 # Reranking.
@@ -549,7 +549,7 @@ def scores_of(found: Sequence[Document]) -> list[tuple[str | None, float]]:
 def reranked(
     reranker: Any, calibration: Any, documents: Sequence[Document] | None = None, **how: Any
 ) -> list[Document]:
-    rerank = CatenaRerank(reranker=reranker, calibration=calibration, **how)
+    rerank = lc.CatenaRerank(reranker=reranker, calibration=calibration, **how)
     return rerank.compress_documents(texts() if documents is None else documents, TORQUE)
 
 
@@ -598,7 +598,7 @@ def test_what_was_found_and_what_failed_before_is_still_told() -> None:
 def test_every_text_is_scored_in_order_whatever_the_compressor_would_return(said: list[str]) -> None:
     hosted = Hosted()
     for compressor in (hosted, Encoder(), CrossEncoderReranker(model=Encoder())):
-        assert LangChainReranker(compressor).score(TORQUE, said) == [words_shared(TORQUE, text) for text in said]
+        assert lc.LangChainReranker(compressor).score(TORQUE, said) == [words_shared(TORQUE, text) for text in said]
     assert hosted.top_n == 3, "the user's compressor is as it was"
 
 
@@ -641,21 +641,21 @@ def test_what_cannot_score_every_text_is_refused_aloud(
 
 
 def test_a_fit_of_another_reranker_is_refused_when_it_is_given() -> None:
-    identities = [LangChainReranker(each).identity for each in (Hosted(), CrossEncoderReranker(model=Encoder()))]
+    identities = [lc.LangChainReranker(each).identity for each in (Hosted(), CrossEncoderReranker(model=Encoder()))]
     assert identities == ["langchain:Hosted:rerank-v9", "langchain:Encoder:words"]
-    assert LangChainReranker(Hosted(), identity="mine").identity == "mine"
+    assert lc.LangChainReranker(Hosted(), identity="mine").identity == "mine"
     fit = fit_beta([place / 25 for place in range(1, 25)])
     mine = Artefact(fit=fit, model=identities[1])
     assert reranked(Encoder(), mine)[0].metadata["catena"]["calibration"] == fit.calibration.identity
     with pytest.raises(ValueError, match="fitted to scores of 'langchain:Encoder:words'"):
-        CatenaRerank(reranker=Hosted(), calibration=mine)
+        lc.CatenaRerank(reranker=Hosted(), calibration=mine)
     with pytest.raises(
         ParameterError, match="compressor must be a document compressor or a cross encoder, got 'str'"
     ):
-        LangChainReranker("cohere")  # type: ignore[arg-type]
+        lc.LangChainReranker("cohere")  # type: ignore[arg-type]
     for wrong in ({"reranker": "cohere"}, {"calibration": "cohere"}, {"top_n": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            CatenaRerank(**{"reranker": Encoder(), "calibration": COHERE, **wrong})
+            lc.CatenaRerank(**{"reranker": Encoder(), "calibration": COHERE, **wrong})
 
 
 def test_the_reranker_may_read_the_header_in_the_metadata() -> None:
@@ -671,7 +671,7 @@ def test_the_reranker_may_read_the_header_in_the_metadata() -> None:
 def test_what_was_scored_once_is_not_asked_again_and_no_documents_are_no_calls(tmp_path) -> None:
     hosted = Hosted()
     with Journal.open(tmp_path / "journal.db") as journal:
-        rerank = CatenaRerank(reranker=hosted, calibration=COHERE, services=Services(journal=journal))
+        rerank = lc.CatenaRerank(reranker=hosted, calibration=COHERE, services=Services(journal=journal))
         assert rerank.compress_documents([], TORQUE) == []
         assert rerank.compress_documents(texts(), TORQUE) == rerank.compress_documents(texts(), TORQUE)
     assert hosted.seen == [5]
@@ -679,8 +679,10 @@ def test_what_was_scored_once_is_not_asked_again_and_no_documents_are_no_calls(t
 
 async def test_rerank_and_extraction_go_one_after_the_other(store: Counting) -> None:
     known = {"part 4": 0.6, "part 5": 0.95, "part 6": 0.7}
-    rerank = CatenaRerank(reranker=FakeReranker(lambda _, text: known.get(text[13:19], 0.0)), calibration=Identity())
-    extract = CatenaSegmentExtractor(params=SMALL, neighbours=store)
+    rerank = lc.CatenaRerank(
+        reranker=FakeReranker(lambda _, text: known.get(text[13:19], 0.0)), calibration=Identity()
+    )
+    extract = lc.CatenaSegmentExtractor(params=SMALL, neighbours=store)
     both = DocumentCompressorPipeline(transformers=[rerank, extract])
     found = both.compress_documents(LINKED, "part 5")
     assert found[0].metadata["first_position"] <= 5 <= found[0].metadata["last_position"]
@@ -695,5 +697,5 @@ def test_what_runs_inside_is_a_child_in_the_trace() -> None:
             return [told(each, relevance_score=score) for each, score in zip(documents, scores, strict=True)]
 
     traces = Traces()
-    CatenaRerank(reranker=Traced(), calibration=COHERE).compress_documents(texts(), TORQUE, [traces.collector])
+    lc.CatenaRerank(reranker=Traced(), calibration=COHERE).compress_documents(texts(), TORQUE, [traces.collector])
     assert (traces.root.name, [run.name for run in traces.root.child_runs]) == ("langchain:Traced", ["inner"])

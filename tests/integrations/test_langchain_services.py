@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,8 @@ async def test_langchain_embeddings_become_unit_vectors() -> None:
     assert np.array_equal(await embedder.aembed_documents(["a", "b"]), rows)
     assert np.array_equal(embedder.embed_query("a"), await embedder.aembed_query("a"))
     assert embedder.identity == "langchain:DeterministicFakeEmbedding"
+    mute: Any = SimpleNamespace(embed_query=lambda _: [0.0, 0.0])
+    assert LangChainEmbedder(mute).embed_query("").tolist() == [0.0, 0.0]  # and no NaN
 
 
 UNKNOWN = ["\U0001f600", "", "\U0001f600 \U0001f680"]

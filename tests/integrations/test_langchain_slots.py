@@ -36,30 +36,12 @@ from langchain_tests.integration_tests import (
 )
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
+import langchain_catena as lc
 from catena import Library
 from catena.model import ParameterError
 from catena.segments import Constant
 from catena.testing import FakeReranker
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
-from langchain_catena import (
-    CatenaAtomicTransformer,
-    CatenaChainCompressor,
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaEntityTransformer,
-    CatenaGraphRetriever,
-    CatenaMultiViewRetriever,
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentExtractor,
-    CatenaSegmentRetriever,
-    CatenaTreeRetriever,
-    CatenaViewTransformer,
-    DocumentStore,
-    abuild_trees,
-    build_graph,
-    build_trees,
-)
 
 OTHER = "When is the seal of the HX200 checked?"
 OF_A_LIBRARY = ("library", "figures", "segments", "sections", "graph")
@@ -123,9 +105,9 @@ def moving() -> Runnable[str, list[Document]]:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: CatenaRetriever.over({"moving": moving()}),
-        lambda: CatenaMultiViewRetriever(retrievers={"moving": moving()}),
-        lambda: CatenaSegmentRetriever(retriever=moving(), neighbours=store()),
+        lambda: lc.CatenaRetriever.over({"moving": moving()}),
+        lambda: lc.CatenaMultiViewRetriever(retrievers={"moving": moving()}),
+        lambda: lc.CatenaSegmentRetriever(retriever=moving(), neighbours=store()),
     ],
 )
 async def test_options_of_a_call_reach_the_retrievers_inside(make: Any) -> None:
@@ -154,9 +136,9 @@ async def test_what_is_called_inside_is_a_child_with_its_tag(library: Library) -
         assert all("call" in of_child for of_child in tags)
     kept, llm = store(), ReplyingChatModel(reply=lambda _: json.dumps(["cover screws torque"]))
     how: dict[str, Any] = {"retriever": kept.as_retriever(), "neighbours": kept}
-    for root in await traces_of(CatenaSegmentRetriever(**how, llm=llm, reranker=FakeReranker(), k=2)):
+    for root in await traces_of(lc.CatenaSegmentRetriever(**how, llm=llm, reranker=FakeReranker(), k=2)):
         assert set(children(root)) == {"ReplyingChatModel", "VectorStoreRetriever", FakeReranker().identity}
-    named = CatenaRetriever(library=library, llm=ReplyingChatModel(reply=lambda _: "[[]]"))
+    named = lc.CatenaRetriever(library=library, llm=ReplyingChatModel(reply=lambda _: "[[]]"))
     assert [children(root) for root in await traces_of(named)] == [["ReplyingChatModel"]] * 2
 
 
@@ -178,9 +160,9 @@ async def test_mistyped_names_and_numbers_are_named(retriever: BaseRetriever) ->
 
 def test_a_field_near_to_none_is_told_those_that_there_are() -> None:
     with pytest.raises(ValueError, match=r"has no field 'zzz'\. There are: calibration, headed"):
-        CatenaRerank(reranker=FakeReranker(), calibration=Constant(), zzz=1)
+        lc.CatenaRerank(reranker=FakeReranker(), calibration=Constant(), zzz=1)
     with pytest.raises(ValueError, match="Did you mean 'graph'"):
-        CatenaGraphRetriever(graf=None)
+        lc.CatenaGraphRetriever(graf=None)
 
 
 # What leaves the process.
@@ -201,7 +183,7 @@ def test_what_is_dumped_holds_no_library_and_what_is_found_comes_back(
 def test_a_compressor_does_not_print_the_key_of_its_reranker() -> None:
     reranker = FakeReranker()
     reranker.api_key = "very-secret"  # type: ignore[attr-defined]
-    rerank = CatenaRerank(reranker=reranker, calibration=Constant())
+    rerank = lc.CatenaRerank(reranker=reranker, calibration=Constant())
     assert "very-secret" not in repr(rerank) + dumps(rerank) + rerank.model_dump_json(exclude={"calibration"})
     assert dumpd(rerank)["type"] == "not_implemented"
 
@@ -218,17 +200,17 @@ def test_a_retriever_over_a_library_can_be_pickled(kind: str, library: Library) 
 
 
 def test_one_over_retrievers_can_be_pickled() -> None:
-    retriever = CatenaRetriever.over({"fixed": Fixed(docs=chunks())})
+    retriever = lc.CatenaRetriever.over({"fixed": Fixed(docs=chunks())})
     assert pickle.loads(pickle.dumps(retriever)).invoke(QUESTION) == retriever.invoke(QUESTION)
 
 
 # Compressors and transformers as runnables.
 
 COMPRESSORS = [
-    lambda: CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=2),
-    lambda: CatenaSegmentExtractor(calibration=Constant()),
-    lambda: CatenaChainCompressor(
-        graph=build_graph(chunks(), CatenaEmbeddings()), embeddings=CatenaEmbeddings(), k=2
+    lambda: lc.CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=2),
+    lambda: lc.CatenaSegmentExtractor(calibration=Constant()),
+    lambda: lc.CatenaChainCompressor(
+        graph=lc.build_graph(chunks(), lc.CatenaEmbeddings()), embeddings=lc.CatenaEmbeddings(), k=2
     ),
 ]
 
@@ -243,7 +225,7 @@ async def test_every_compressor_is_a_runnable_in_a_chain(make: Any) -> None:
     assert await chain.ainvoke(QUESTION) == expected
     assert chain.batch([QUESTION]) == [expected]
     runs = {run.name: run for run in traces.root.child_runs}
-    inside = [FakeReranker().identity] if isinstance(compressor, CatenaRerank) else []
+    inside = [FakeReranker().identity] if isinstance(compressor, lc.CatenaRerank) else []
     assert children(runs[type(compressor).__name__]) == inside
     mine = compressor.as_runnable(name="mine")
     assert mine.get_input_jsonschema()["$defs"]["Compression"]["required"] == ["documents", "query"]
@@ -255,10 +237,10 @@ async def test_every_compressor_is_a_runnable_in_a_chain(make: Any) -> None:
 
 
 TRANSFORMERS = [
-    CatenaDocumentTransformer(),
-    CatenaEntityTransformer(),
-    CatenaViewTransformer(["headed", "raw"]),
-    CatenaAtomicTransformer(llm=ReplyingChatModel(reply=lambda _: "no use")),
+    lc.CatenaDocumentTransformer(),
+    lc.CatenaEntityTransformer(),
+    lc.CatenaViewTransformer(["headed", "raw"]),
+    lc.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=lambda _: "no use")),
 ]
 
 
@@ -275,7 +257,7 @@ async def test_every_transformer_is_a_runnable_in_a_chain(transformer: Any) -> N
     with blockbuster_ctx(["catena", "langchain_catena"]):
         assert await chain.ainvoke("") == expected
     run = next(each for each in traces.root.child_runs if each.name == type(transformer).__name__)
-    asks = isinstance(transformer, CatenaAtomicTransformer)
+    asks = isinstance(transformer, lc.CatenaAtomicTransformer)
     assert set(children(run)) == ({"ReplyingChatModel"} if asks else set())
 
 
@@ -291,15 +273,15 @@ TREES = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clust
 
 
 @pytest.fixture(scope="module")
-def trees() -> CatenaTreeRetriever:
+def trees() -> lc.CatenaTreeRetriever:
     pytest.importorskip("sklearn")
-    embeddings = CatenaEmbeddings()
-    return CatenaTreeRetriever(trees=build_trees(FACTS, embeddings, options=TREES), embeddings=embeddings, k=3)
+    embeddings = lc.CatenaEmbeddings()
+    return lc.CatenaTreeRetriever(trees=lc.build_trees(FACTS, embeddings, options=TREES), embeddings=embeddings, k=3)
 
 
 @pytest.mark.slow
 async def test_trees_bring_whole_documents_say_by_which_node_and_are_built_the_same_in_async(
-    trees: CatenaTreeRetriever,
+    trees: lc.CatenaTreeRetriever,
 ) -> None:
     assert [len(each.tree.chunks) for each in trees.trees] == [20, 20]
     assert all(len(each.tree.layers) > 1 for each in trees.trees)
@@ -313,21 +295,21 @@ async def test_trees_bring_whole_documents_say_by_which_node_and_are_built_the_s
     down = trees.model_copy(update={"way": "traversal"})
     assert len(down.invoke("hx210 cover screw torque", k=2)) == 2
     assert pickle.loads(pickle.dumps(trees)).invoke("valve") == trees.invoke("valve")
-    model, how = ReplyingChatModel(reply=lambda _: f"{', '.join(THINGS)}: all told of."), CatenaEmbeddings()
+    model, how = ReplyingChatModel(reply=lambda _: f"{', '.join(THINGS)}: all told of."), lc.CatenaEmbeddings()
     by_model = RaptorOptions(clustering=TREES.clustering)
     with blockbuster_ctx(["catena", "langchain_catena"]):
-        again = await abuild_trees(FACTS, how, options=TREES)
+        again = await lc.abuild_trees(FACTS, how, options=TREES)
         assert await trees.aranking("valve") == trees.ranking("valve")
-        summed = await abuild_trees(FACTS, how, llm=model, options=by_model)
+        summed = await lc.abuild_trees(FACTS, how, llm=model, options=by_model)
     assert [each.tree for each in again] == [each.tree for each in trees.trees]
-    there = build_trees(FACTS, how, llm=model, options=by_model)
+    there = lc.build_trees(FACTS, how, llm=model, options=by_model)
     assert [each.tree for each in summed] == [each.tree for each in there]
     assert any("told of" in node.text for node in there[0].tree.nodes)
 
 
 def test_a_document_that_does_not_say_whose_it_is_makes_no_tree() -> None:
     with pytest.raises(ParameterError, match="source"):
-        build_trees([Document(page_content="x")], CatenaEmbeddings())
+        lc.build_trees([Document(page_content="x")], lc.CatenaEmbeddings())
 
 
 # Standard suites.
@@ -361,26 +343,26 @@ for _kind in sorted(RETRIEVERS.keys() - {"behind"}):
 @pytest.mark.slow
 class TestTrees(_Retriever):
     @pytest.fixture(autouse=True)
-    def _one(self, trees: CatenaTreeRetriever) -> None:  # type: ignore[override]
+    def _one(self, trees: lc.CatenaTreeRetriever) -> None:  # type: ignore[override]
         self._retriever = trees
 
 
 class TestEmbeddings(EmbeddingsUnitTests):
     @property
     def embeddings_class(self) -> type[Embeddings]:
-        return CatenaEmbeddings
+        return lc.CatenaEmbeddings
 
 
 class TestEmbeddingsOfTexts(EmbeddingsIntegrationTests):
     @property
     def embeddings_class(self) -> type[Embeddings]:
-        return CatenaEmbeddings
+        return lc.CatenaEmbeddings
 
 
 class _Store:
     @pytest.fixture
-    def kv_store(self) -> DocumentStore:
-        return DocumentStore(InMemoryByteStore())
+    def kv_store(self) -> lc.DocumentStore:
+        return lc.DocumentStore(InMemoryByteStore())
 
     @pytest.fixture
     def three_values(self) -> tuple[Document, Document, Document]:

@@ -25,6 +25,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import CHARTS, ReplyingChatModel, charts
 
+import langchain_catena as lc
 from catena import Library
 from catena.effects import Journal, Services
 from catena.enrichment import CodeDetector, ContextOptions, ExpertDetector, ExpertTerm, ExpertTerms
@@ -33,20 +34,6 @@ from catena.model import InvalidReplyError, ParameterError, ServiceError
 from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
 from catena.testing.fakes import FakeRecognizer
 from catena.text import count_tokens
-from langchain_catena import (
-    CatenaAtomicTransformer,
-    CatenaCaptionTransformer,
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaEntityTransformer,
-    CatenaFigureRetriever,
-    CatenaRetriever,
-    CatenaSegmentExtractor,
-    LangChainCaptioner,
-    to_chunk,
-    whole_chunk,
-    with_uuids,
-)
 
 TEXT = "# Manual\r\n\r\n" + "\r\n\r\n".join(
     f"## Part {part}\r\n\r\nIntro of part {part}.\r\n\r\n### Details {part}\r\n\r\n"
@@ -56,8 +43,8 @@ TEXT = "# Manual\r\n\r\n" + "\r\n\r\n".join(
 WHOLE = Document(page_content=TEXT, metadata={"source": "manual.md", "extra": {"nested": [1, None]}})
 
 
-def cutter(max_tokens: int, content: Any = "raw") -> CatenaDocumentTransformer:
-    return CatenaDocumentTransformer(max_tokens=max_tokens, min_tokens=1, content=content)
+def cutter(max_tokens: int, content: Any = "raw") -> lc.CatenaDocumentTransformer:
+    return lc.CatenaDocumentTransformer(max_tokens=max_tokens, min_tokens=1, content=content)
 
 
 def sliced(text: str, chunks: list[Document]) -> list[str]:
@@ -82,7 +69,7 @@ def neighbours(chunks: list[Document]) -> bool:
     st.sampled_from([None, SectionChunkOptions(), FixedLength(tokens=5)]),
 )
 def test_ids_are_derived_and_slices_exact_for_any_text(text: str, how: Any) -> None:
-    cut = CatenaDocumentTransformer(chunks=how, content="headed")
+    cut = lc.CatenaDocumentTransformer(chunks=how, content="headed")
     chunks = cut.split_documents([Document(page_content=text)])
     assert chunks == cut.split_documents([Document(page_content=text)])
     assert len({chunk.id for chunk in chunks}) == len(chunks)
@@ -93,7 +80,7 @@ def test_ids_are_derived_and_slices_exact_for_any_text(text: str, how: Any) -> N
 @pytest.mark.parametrize("content", ["raw", "headed", "definition"])
 @pytest.mark.parametrize("again", ["raw", "headed"])
 def test_chunks_of_chunks_stand_in_the_whole_document(content: str, again: str) -> None:
-    chunks = with_uuids(cutter(320, content).transform_documents([WHOLE]))
+    chunks = lc.with_uuids(cutter(320, content).transform_documents([WHOLE]))
     assert all(each.metadata["extra"] == {"nested": [1, None]} for each in chunks)
     for cut in (cutter(64, again), cutter(40, again)):
         before = [chunk.model_copy(deep=True) for chunk in chunks]
@@ -105,12 +92,12 @@ def test_chunks_of_chunks_stand_in_the_whole_document(content: str, again: str) 
             assert text.strip() in "\r\n".join(lines[about["first_line"] - 1 : about["last_line"]])
             assert (about["heading_path"][:6], about["source"]) == ("Manual", "manual.md")
         assert len({each.metadata["document_id"] for each in small}) == 1
-        assert len({to_chunk(each).id for each in small}) == len(small)
+        assert len({lc.to_chunk(each).id for each in small}) == len(small)
         assert neighbours(small)
 
 
 async def test_units_of_chunks_stand_in_the_whole_document_too() -> None:
-    units = CatenaAtomicTransformer(llm=ReplyingChatModel(reply=lambda _: "no answer of any use"))
+    units = lc.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=lambda _: "no answer of any use"))
     chunks = cutter(320).transform_documents([WHOLE])[:3]
     cut = units.transform_documents(chunks)
     assert len(cut) > len(chunks)
@@ -123,14 +110,14 @@ async def test_units_of_chunks_stand_in_the_whole_document_too() -> None:
         return "\n".join(f"{part.strip()}." for part in passage.replace("\n", ". ").split(".") if part.strip())
 
     text = "# HX210\n\nThe pump holds 3 bar. The valve opens at 5 bar.\n\n## Cover\n\nIt has four screws.\n"
-    made = CatenaAtomicTransformer(llm=ReplyingChatModel(reply=divided)).transform_documents(
+    made = lc.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=divided)).transform_documents(
         [Document(page_content=text, metadata={"source": "hx210.md"})]
     )
     said = ["# HX210", "The pump holds 3 bar.", "The valve opens at 5 bar.", "## Cover", "It has four screws."]
     assert sliced(text, made) == said
     assert (made[-1].metadata["source"], made[-1].metadata["heading_path"][-5:]) == ("hx210.md", "Cover")
     with pytest.raises(ParameterError, match="llm must be a chat model"):
-        CatenaAtomicTransformer()
+        lc.CatenaAtomicTransformer()
 
 
 def test_a_document_that_comes_twice_does_not_follow_itself() -> None:
@@ -145,24 +132,24 @@ def test_headed_content_is_found_and_a_definition_leads_to_the_whole_table() -> 
     text = (
         "# Pump\n\n## Limits\n\n| Quantity | max |\n|---|---|\n| Pressure | 9 bar |\n\n## Use\n\nTurn it on slowly.\n"
     )
-    (headed, _) = CatenaDocumentTransformer(content="headed").create_documents([text])
+    (headed, _) = lc.CatenaDocumentTransformer(content="headed").create_documents([text])
     assert headed.page_content.startswith("Pump › Limits\n| Quantity | max |")
-    chunks = CatenaDocumentTransformer(content="definition").create_documents([text])
+    chunks = lc.CatenaDocumentTransformer(content="definition").create_documents([text])
     shown = ["Pump › Limits\nQuantity, max\nPressure", "Pump › Use\nTurn it on slowly."]
     assert [chunk.page_content for chunk in chunks] == shown
-    store, one = InMemoryVectorStore(CatenaEmbeddings()), {"k": 1}
+    store, one = InMemoryVectorStore(lc.CatenaEmbeddings()), {"k": 1}
     retriever = MultiVectorRetriever(
         vectorstore=store, docstore=InMemoryStore(), id_key="chunk_id", search_kwargs=one
     )
     retriever.vectorstore.add_documents(chunks)
-    retriever.docstore.mset([(chunk.metadata["chunk_id"], whole_chunk(chunk)) for chunk in chunks])
+    retriever.docstore.mset([(chunk.metadata["chunk_id"], lc.whole_chunk(chunk)) for chunk in chunks])
     (found,) = retriever.invoke("maximum pressure")
     assert ("9 bar" in sliced(text, [found])[0], "raw_text" in found.metadata) == (True, False)
 
 
 @pytest.mark.parametrize("content", ["raw", "headed", "definition"])
 def test_what_prints_no_title_is_named_by_its_source_or_not_at_all(content: Any) -> None:
-    cut = CatenaDocumentTransformer(content=content)
+    cut = lc.CatenaDocumentTransformer(content=content)
     nameless, noted, kept = cut.transform_documents(
         Document(page_content="Six screws.", **more)
         for more in ({}, {"id": "notes"}, {"metadata": {"source": "notes/pump guide.txt"}})
@@ -171,7 +158,7 @@ def test_what_prints_no_title_is_named_by_its_source_or_not_at_all(content: Any)
     above = [""] * 2 if content == "raw" else ["notes\n", "pump guide\n"]
     assert [each.page_content for each in (noted, kept)] == [f"{title}Six screws." for title in above]
     assert kept.metadata["citation"] == "pump guide, line 1"
-    assert whole_chunk(noted).page_content == "Six screws."
+    assert lc.whole_chunk(noted).page_content == "Six screws."
 
 
 def test_chunks_are_whole_sections_or_of_a_fixed_length_and_shown_whole() -> None:
@@ -180,14 +167,14 @@ def test_chunks_are_whole_sections_or_of_a_fixed_length_and_shown_whole() -> Non
     parent = Document(page_content=text, metadata={"source": "hx210.md"})
     whole = SectionChunkOptions(leave_out=("See also",))
     for content in ("headed", "definition"):
-        running, power = CatenaDocumentTransformer(chunks=whole, content=content).split_documents([parent])
+        running, power = lc.CatenaDocumentTransformer(chunks=whole, content=content).split_documents([parent])
         assert running.page_content.startswith("HX210 Manual › Running\n")  # and not its last passage
         assert running.page_content.endswith(prose)
         assert running.metadata["next_id"] == power.id
         assert all(isinstance(value, str | int | float | bool) for value in running.metadata.values())
     for inside in (True, False):
         fixed = FixedLength(tokens=100, inside_sections=inside)
-        found = CatenaDocumentTransformer(chunks=fixed).split_documents([parent])
+        found = lc.CatenaDocumentTransformer(chunks=fixed).split_documents([parent])
         assert all(count_tokens(each) <= 100 for each in sliced(text, found))
         assert neighbours(found)
 
@@ -201,11 +188,11 @@ def test_bad_options_are_named() -> None:
         ({"media_type": "text/html"}, "media_type"),
     ):
         with pytest.raises(ParameterError, match=match):
-            CatenaDocumentTransformer(**options)  # type: ignore[arg-type]
-    made = CatenaDocumentTransformer().create_documents(["One.", "Two."], [{"n": 1}, {"n": 2}])
+            lc.CatenaDocumentTransformer(**options)  # type: ignore[arg-type]
+    made = lc.CatenaDocumentTransformer().create_documents(["One.", "Two."], [{"n": 1}, {"n": 2}])
     assert [document.metadata["n"] for document in made] == [1, 2]
     with pytest.raises(ParameterError, match=r"metadatas must be as many as texts \(2\), got 1"):
-        CatenaDocumentTransformer().create_documents(["One.", "Two."], [{}])
+        lc.CatenaDocumentTransformer().create_documents(["One.", "Two."], [{}])
 
 
 # Sections by meaning.
@@ -228,7 +215,7 @@ def dividing(messages: list[BaseMessage]) -> str:
 
 def by_meaning(model: Any, **options: Any) -> list[Document]:
     how = SegmentOptions(min_section=0)
-    return CatenaDocumentTransformer(segmentation=how, llm=model, min_tokens=1, **options).split_documents([PLAIN])
+    return lc.CatenaDocumentTransformer(segmentation=how, llm=model, min_tokens=1, **options).split_documents([PLAIN])
 
 
 def test_sections_of_a_model_are_paths_of_exact_slices_and_asked_for_once(tmp_path: Path, caplog) -> None:
@@ -251,7 +238,7 @@ def test_sections_of_a_model_are_paths_of_exact_slices_and_asked_for_once(tmp_pa
 @pytest.mark.parametrize("embeddings", [None, DeterministicFakeEmbedding(size=8)])
 async def test_embeddings_divide_without_a_model(embeddings: Any) -> None:
     how = EmbeddingOptions(shortest=60, longest=200)
-    by = CatenaDocumentTransformer(segmentation=how, embeddings=embeddings)
+    by = lc.CatenaDocumentTransformer(segmentation=how, embeddings=embeddings)
     chunks = by.transform_documents([PLAIN])
     assert chunks == await by.atransform_documents([PLAIN])
     assert "\n".join(sliced(LINES, chunks)).split() == LINES.split()
@@ -276,8 +263,8 @@ def saying(messages: list[BaseMessage]) -> str:
     return "HX7 handbook"
 
 
-def in_context(**options: Any) -> CatenaDocumentTransformer:
-    return CatenaDocumentTransformer(
+def in_context(**options: Any) -> lc.CatenaDocumentTransformer:
+    return lc.CatenaDocumentTransformer(
         **{"context": ContextOptions(), "llm": ReplyingChatModel(reply=saying), **options}
     )
 
@@ -299,7 +286,7 @@ async def test_titles_and_summaries_are_in_the_metadata_and_in_the_content_if_as
     assert [each.page_content for each in shown] == [
         f"{each.metadata['header']}\n\n{raw}" for each, raw in zip(shown, sliced(CARE, shown), strict=True)
     ]
-    bare = CatenaDocumentTransformer(content="context").transform_documents([HX7])[1].page_content
+    bare = lc.CatenaDocumentTransformer(content="context").transform_documents([HX7])[1].page_content
     assert bare.startswith("Document context: the following excerpt is from a document")
     with caplog.at_level(logging.WARNING):
         mute = in_context(llm=ReplyingChatModel(reply=lambda _: "...")).transform_documents([HX7])
@@ -309,17 +296,17 @@ async def test_titles_and_summaries_are_in_the_metadata_and_in_the_content_if_as
 
 
 def test_without_a_model_the_shipped_embedding_makes_summaries() -> None:
-    offline = CatenaDocumentTransformer(context=ContextOptions(by="offline")).transform_documents([HX7])
+    offline = lc.CatenaDocumentTransformer(context=ContextOptions(by="offline")).transform_documents([HX7])
     assert offline[1].metadata["section_summary"] == "It is rated 250 mA, slow."
     assert offline[0].metadata["document_summary"]
 
 
 def test_summaries_reach_the_header_of_a_segment() -> None:
     store = InMemoryVectorStore.from_documents(
-        in_context(content="context").transform_documents([HX7]), CatenaEmbeddings()
+        in_context(content="context").transform_documents([HX7]), lc.CatenaEmbeddings()
     )
     found = store.similarity_search("fuse rating", k=2)
-    (segment,) = CatenaSegmentExtractor(neighbours=store, content="headed").compress_documents(found, "fuse")
+    (segment,) = lc.CatenaSegmentExtractor(neighbours=store, content="headed").compress_documents(found, "fuse")
     assert segment.metadata["header"].endswith(ABOUT)
     assert segment.page_content == f"{segment.metadata['header']}\n\n{sliced(CARE, [segment])[0]}"
 
@@ -332,7 +319,7 @@ BIRDS = [
 ] + [Document(page_content="Old.", metadata={"entities": "stale"})]
 
 
-def entities(transformer: CatenaEntityTransformer) -> list[str]:
+def entities(transformer: lc.CatenaEntityTransformer) -> list[str]:
     return [document.metadata.get("entities", "") for document in transformer.transform_documents(BIRDS)]
 
 
@@ -344,19 +331,21 @@ def names(messages: list[Any]) -> str:
 
 def test_entities_are_found_by_each_detector_and_what_is_not_printed_is_refused(tmp_path: Path, caplog) -> None:
     before = copy.deepcopy(BIRDS)
-    by_rule = CatenaEntityTransformer()
-    assert entities(by_rule) == entities(CatenaEntityTransformer([CodeDetector(weight=2)])) == ["hx 200", "", "", ""]
+    by_rule = lc.CatenaEntityTransformer()
+    assert (
+        entities(by_rule) == entities(lc.CatenaEntityTransformer([CodeDetector(weight=2)])) == ["hx 200", "", "", ""]
+    )
     assert before == BIRDS
     first = pickle.loads(pickle.dumps(by_rule)).transform_documents(BIRDS)[0]
     assert (first.id, first.metadata) == ("d0", {"source": "m.md", "entities": "hx 200"})
     terms = ExpertTerms([ExpertTerm(name="Osprey", aliases=("OS pump",))])
-    by_list = CatenaEntityTransformer([ExpertDetector(terms=terms)])
+    by_list = lc.CatenaEntityTransformer([ExpertDetector(terms=terms)])
     assert entities(by_list) == ["os pump; osprey", "", "os pump; osprey", ""]
     with Journal.open(tmp_path / "journal.db") as journal, caplog.at_level(logging.WARNING, "langchain_catena"):
         for calls in (1, 0):  # replies are paid for once
             model = ReplyingChatModel(reply=names)
             services = Services(recognizer=FakeRecognizer({"ORG": ["Acme Pumps"]}), journal=journal)
-            found = entities(CatenaEntityTransformer(llm=model, services=services))
+            found = entities(lc.CatenaEntityTransformer(llm=model, services=services))
             assert found == ["hx 200; osprey", "", "acme pumps; kestrel; osprey", ""]
             assert len(model.sent) == calls
     assert "Ghost" in caplog.text
@@ -365,15 +354,15 @@ def test_entities_are_found_by_each_detector_and_what_is_not_printed_is_refused(
 def test_a_detector_that_fails_raises_or_is_told_and_bad_options_are_named(caplog) -> None:
     model = ReplyingChatModel(reply=lambda _: "I cannot do that.")
     with caplog.at_level(logging.WARNING, "langchain_catena"):
-        assert entities(CatenaEntityTransformer(llm=model))[0] == "hx 200"
+        assert entities(lc.CatenaEntityTransformer(llm=model))[0] == "hx 200"
     assert "language model at chunk d0" in caplog.text
     with pytest.raises(InvalidReplyError, match="no JSON list"):
-        entities(CatenaEntityTransformer(llm=model, on_error="raise"))
+        entities(lc.CatenaEntityTransformer(llm=model, on_error="raise"))
     for wrong in ([], ["spacy"]):
         with pytest.raises(ParameterError, match="detectors must be at least one detector"):
-            CatenaEntityTransformer(wrong)  # type: ignore[arg-type]
+            lc.CatenaEntityTransformer(wrong)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="on_error"):
-        CatenaEntityTransformer(on_error="ignore").transform_documents([])  # type: ignore[arg-type]
+        lc.CatenaEntityTransformer(on_error="ignore").transform_documents([])  # type: ignore[arg-type]
 
 
 # Pictures.
@@ -398,7 +387,7 @@ async def test_pictures_get_captions_and_other_documents_stay(tmp_path: Path, ca
         return "A grey cover with six screws."
 
     model = ReplyingChatModel(reply=seeing)
-    transformer = CatenaCaptionTransformer(llm=model)
+    transformer = lc.CatenaCaptionTransformer(llm=model)
     with blockbuster_ctx(["catena", "langchain_catena"]):
         found = await transformer.atransform_documents(given)
     assert found == transformer.transform_documents(given)
@@ -406,18 +395,18 @@ async def test_pictures_get_captions_and_other_documents_stay(tmp_path: Path, ca
     assert all("caption" not in each.metadata for each in given)
     assert all(part in asked[0] for part in ("Figure 1", "HX210 › Cover", "The cover."))
     assert "picture of u" in caplog.text
-    shown = CatenaCaptionTransformer(llm=model, picture=lambda _: file.read_bytes()).transform_documents(given)
+    shown = lc.CatenaCaptionTransformer(llm=model, picture=lambda _: file.read_bytes()).transform_documents(given)
     assert [len(each.metadata["caption"]) for each in shown] == [29] * 3
-    refusing = CatenaCaptionTransformer(llm=ReplyingChatModel(reply=lambda _: "I'm sorry, I cannot see."))
+    refusing = lc.CatenaCaptionTransformer(llm=ReplyingChatModel(reply=lambda _: "I'm sorry, I cannot see."))
     assert refusing.transform_documents(given) == given
     assert "caption of i" in caplog.text
     with pytest.raises(ParameterError, match="a chat model that sees"):
-        CatenaCaptionTransformer()
+        lc.CatenaCaptionTransformer()
 
 
 async def test_the_picture_goes_to_the_model_as_a_data_url_and_a_cut_caption_counts_as_failed() -> None:
     model = ReplyingChatModel(reply=lambda _: "A pump.")
-    captioner = LangChainCaptioner(model)
+    captioner = lc.LangChainCaptioner(model)
     assert captioner.caption(PNG, "What is it?") == await captioner.acaption(JPEG, "What is it?") == "A pump."
     for (message,), image, kind in zip(model.sent, (PNG, JPEG), ("png", "jpeg"), strict=True):
         text, picture = message.content
@@ -426,7 +415,9 @@ async def test_the_picture_goes_to_the_model_as_a_data_url_and_a_cut_caption_cou
         assert (head, base64.b64decode(data)) == (f"data:image/{kind};base64", image)
     assert captioner.identity == "langchain:ReplyingChatModel"
     for told in ({"finish_reason": "length"}, {"stop_reason": "max_tokens"}, {"finish_reason": "content_filter"}):
-        cut = LangChainCaptioner(ReplyingChatModel(reply=lambda _, told=told: AIMessage("A", response_metadata=told)))
+        cut = lc.LangChainCaptioner(
+            ReplyingChatModel(reply=lambda _, told=told: AIMessage("A", response_metadata=told))
+        )
         with pytest.raises(ServiceError, match="did not end by itself"):
             cut.caption(PNG, "What is it?")
         with pytest.raises(ServiceError, match="did not end by itself"):
@@ -442,13 +433,13 @@ def test_figures_are_found_with_file_page_and_caption_which_are_paid_for_once(tm
     model = ReplyingChatModel(reply=sees)
     (tmp_path / "charts.pdf").write_bytes(charts())
     with Journal.open(tmp_path / "journal.db") as journal:
-        services = Services(captioner=LangChainCaptioner(model), journal=journal)
+        services = Services(captioner=lc.LangChainCaptioner(model), journal=journal)
         for name in ("again", "library"):
             with Library.open(tmp_path / name, preparation=FIGURES, services=services) as library:
                 library.index(tmp_path / "charts.pdf")
         assert len(model.sent) == 2
     with Library.open(tmp_path / "library", preparation=FIGURES) as library:
-        retriever = CatenaFigureRetriever(library=library)
+        retriever = lc.CatenaFigureRetriever(library=library)
         for question, page, caption in (
             ("failures in each year", 1, "Bars of four years."),
             ("which chart falls to the right", 2, "Bars that fall to the right."),
@@ -467,7 +458,7 @@ def test_figures_are_found_with_file_page_and_caption_which_are_paid_for_once(tm
             assert all(isinstance(value, str | int | float) for value in flat.values())
         assert [each.metadata["figure_page"] for each in retriever.invoke("pumps", where={"page": 1})] == [1]
         assert len(retriever.invoke("chart", k=1)) == 1
-        (first,) = CatenaRetriever(library=library, k=1).invoke("bars that fall to the right")
+        (first,) = lc.CatenaRetriever(library=library, k=1).invoke("bars that fall to the right")
         assert (first.metadata["kind"], first.metadata["caption"]) == ("figure", "Bars that fall to the right.")
         folder = Path(found.metadata["figure_file"]).parent
         shutil.rmtree(folder)

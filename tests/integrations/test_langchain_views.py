@@ -21,23 +21,15 @@ from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import SUNSET, Events, Fixed, ReplyingChatModel, Traces, children
 
+import langchain_catena as lc
 from catena.effects import Services
 from catena.enrichment import LEDGER, Keywords, MadeViews, Questions, Summaries
 from catena.model import DuplicateDocumentError, ParameterError, ServiceError, ViewError, as_uuid
 from catena.retrieval import ExactUnion, PaperQuota, ViewRankFusion, multi_view
 from catena.retrieval.view_search import ViewScoreFusion
 from catena.structure import SectionChunkOptions
-from langchain_catena import (
-    CatenaDocumentTransformer,
-    CatenaMultiViewRetriever,
-    CatenaViewIndex,
-    CatenaViewTransformer,
-    DocumentStore,
-    ViewChanges,
-    with_content_ids,
-)
 
-SECTIONS = CatenaDocumentTransformer(chunks=SectionChunkOptions())
+SECTIONS = lc.CatenaDocumentTransformer(chunks=SectionChunkOptions())
 WORDS = (
     *("pump", "valve", "fuse", "cover", "screw", "torque", "filter", "hose", "lever", "spring", "motor", "wheel"),
     *("sensor", "cable", "housing", "bolt"),
@@ -95,7 +87,7 @@ class Shout:
         return MadeViews(texts=tuple((chunk.text.upper(), f"{title}!") for chunk in chunks))
 
 
-def in_memory(views: CatenaViewTransformer, parents: list[Document]) -> tuple[InMemoryVectorStore, InMemoryStore]:
+def in_memory(views: lc.CatenaViewTransformer, parents: list[Document]) -> tuple[InMemoryVectorStore, InMemoryStore]:
     store, docstore = InMemoryVectorStore(CountedWords()), InMemoryStore()
     store.add_documents(views.transform_documents(parents))
     docstore.mset(views.parents(parents))
@@ -106,7 +98,7 @@ def in_memory(views: CatenaViewTransformer, parents: list[Document]) -> tuple[In
 
 
 def test_each_parent_gets_its_views_flat_and_under_derived_ids() -> None:
-    views = CatenaViewTransformer(["raw", "headed", "passage", Keywords(by="offline"), Shout()])
+    views = lc.CatenaViewTransformer(["raw", "headed", "passage", Keywords(by="offline"), Shout()])
     parents = sections(HX)
     made = views.transform_documents(parents)
     assert made == views.transform_documents(parents)
@@ -124,7 +116,7 @@ def test_each_parent_gets_its_views_flat_and_under_derived_ids() -> None:
 
 def test_any_documents_can_be_parents() -> None:
     plain = [Document(page_content="The pump."), Document(page_content="The fuse.", metadata={"source": "b"})]
-    views = CatenaViewTransformer(["raw"], id_key="parent", view_key="kind", metadata_keys=())
+    views = lc.CatenaViewTransformer(["raw"], id_key="parent", view_key="kind", metadata_keys=())
     made = views.transform_documents([*plain, plain[0]])
     (first, one), (second, other), _ = views.parents([*plain, plain[0]])
     assert [view.metadata for view in made] == [{"parent": first, "kind": "raw"}, {"parent": second, "kind": "raw"}]
@@ -136,7 +128,7 @@ def test_any_documents_can_be_parents() -> None:
 
 def test_a_chat_model_makes_views_and_what_it_fails_at_is_told(caplog) -> None:
     model = ReplyingChatModel(reply=about)
-    views = CatenaViewTransformer(["raw", Keywords(), Summaries(over_tokens=0)], llm=model)
+    views = lc.CatenaViewTransformer(["raw", Keywords(), Summaries(over_tokens=0)], llm=model)
     kinds = [view.metadata["view"] for view in views.transform_documents(sections(HX))]
     assert kinds == ["raw", "keywords", "summary"] * 3
     assert len(model.sent) == 6
@@ -144,19 +136,19 @@ def test_a_chat_model_makes_views_and_what_it_fails_at_is_told(caplog) -> None:
     def fails(messages):
         raise ValueError("no such model")
 
-    broken = CatenaViewTransformer(["raw", Keywords()], llm=ReplyingChatModel(reply=fails))
+    broken = lc.CatenaViewTransformer(["raw", Keywords()], llm=ReplyingChatModel(reply=fails))
     with caplog.at_level(logging.WARNING, "langchain_catena"):
         assert [view.metadata["view"] for view in broken.transform_documents(sections(HX))] == ["raw"] * 3
     assert "no such model" in caplog.text
 
 
 def test_the_default_is_by_the_model_that_is_given_or_offline_and_goes_to_other_processes() -> None:
-    views = CatenaViewTransformer()
+    views = lc.CatenaViewTransformer()
     assert views.kinds == ("passage", "keywords", "summary")
     assert not any(maker.asks_model for maker in views.makers)
-    assert all(maker.asks_model for maker in CatenaViewTransformer(llm=ReplyingChatModel(reply=about)).makers)
-    changed = CatenaViewTransformer(passage_tokens=99), CatenaViewTransformer(id_key="parent")
-    assert len({views.version, CatenaViewTransformer().version, *(each.version for each in changed)}) == 3
+    assert all(maker.asks_model for maker in lc.CatenaViewTransformer(llm=ReplyingChatModel(reply=about)).makers)
+    changed = lc.CatenaViewTransformer(passage_tokens=99), lc.CatenaViewTransformer(id_key="parent")
+    assert len({views.version, lc.CatenaViewTransformer().version, *(each.version for each in changed)}) == 3
     for _ in range(2):  # before and after use
         sent = pickle.loads(pickle.dumps(views))
         assert (sent.version, sent.kinds) == (views.version, views.kinds)
@@ -177,27 +169,29 @@ def test_the_default_is_by_the_model_that_is_given_or_offline_and_goes_to_other_
 )
 def test_bad_options_of_the_transformer_are_named(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ParameterError, match=match):
-        CatenaViewTransformer(**options)
+        lc.CatenaViewTransformer(**options)
 
 
 def test_ids_by_content_outlast_an_edit_elsewhere() -> None:
-    before, after = (with_content_ids(sections(each)) for each in (HX, edited(HX, "4.5 Nm.", "4.5 Nm.\n\nNot more.")))
+    before, after = (
+        lc.with_content_ids(sections(each)) for each in (HX, edited(HX, "4.5 Nm.", "4.5 Nm.\n\nNot more."))
+    )
     assert [a.id == b.id for a, b in zip(before, after, strict=True)] == [False, True, True]
     assert (after[1].metadata["previous_id"], after[1].metadata["next_id"]) == (after[0].id, after[2].id)
-    assert with_content_ids(before) == before
+    assert lc.with_content_ids(before) == before
     owned = [each.model_copy(update={"metadata": {**each.metadata, "tenant": 1}}) for each in sections(HX)]
-    same, other = with_content_ids(owned), with_content_ids(owned, metadata_keys=["tenant"])
+    same, other = lc.with_content_ids(owned), lc.with_content_ids(owned, metadata_keys=["tenant"])
     assert [each.id for each in same] == [each.id for each in before] != [each.id for each in other]
     twice = [Document(page_content="The pump.", metadata={"source": "a"}) for _ in range(2)]
-    assert len({each.id for each in with_content_ids(twice)}) == 2
+    assert len({each.id for each in lc.with_content_ids(twice)}) == 2
     with pytest.raises(ParameterError, match="source"):
-        with_content_ids([Document(page_content="whose?")])
+        lc.with_content_ids([Document(page_content="whose?")])
 
 
 # The retriever.
 
 PAIR = [HX, manual("HX220", "The hose.")]
-HEADED = CatenaViewTransformer(["headed", Keywords(by="offline")])
+HEADED = lc.CatenaViewTransformer(["headed", Keywords(by="offline")])
 
 
 @pytest.fixture
@@ -205,19 +199,19 @@ def stores() -> tuple[InMemoryVectorStore, InMemoryStore]:
     return in_memory(HEADED, sections(*PAIR))
 
 
-def views_of(stores: Any, **options: Any) -> CatenaMultiViewRetriever:
+def views_of(stores: Any, **options: Any) -> lc.CatenaMultiViewRetriever:
     own = {"vectorstore": stores[0], "docstore": stores[1], "views": HEADED.kinds}
-    return CatenaMultiViewRetriever(**{**own, **options})
+    return lc.CatenaMultiViewRetriever(**{**own, **options})
 
 
 @pytest.mark.parametrize("keeps", [{"docstore": InMemoryStore()}, {"byte_store": InMemoryByteStore()}])
 def test_langchains_multi_vector_retriever_returns_the_parents(keeps: Any) -> None:
-    views, parents = CatenaViewTransformer(), sections(HX)
+    views, parents = lc.CatenaViewTransformer(), sections(HX)
     theirs = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CountedWords()), id_key="doc_id", **keeps)
     theirs.vectorstore.add_documents(views.transform_documents(parents))
     theirs.docstore.mset(views.parents(parents))
     assert theirs.invoke("cover screws")[0] == parents[0]
-    ours = CatenaMultiViewRetriever(vectorstore=theirs.vectorstore, views=views.kinds, rule=ExactUnion(), **keeps)
+    ours = lc.CatenaMultiViewRetriever(vectorstore=theirs.vectorstore, views=views.kinds, rule=ExactUnion(), **keeps)
     (found, *_) = ours.invoke("cover screws")
     assert (found.id, found.page_content) == (parents[0].id, parents[0].page_content)
 
@@ -263,7 +257,7 @@ def test_a_missing_parent_is_told_and_takes_no_place(stores, caplog) -> None:
 def test_parents_come_from_any_store_or_function(stores, tmp_path) -> None:
     store, docstore = stores
     files, raw = create_kv_docstore(LocalFileStore(tmp_path)), InMemoryByteStore()
-    for other in (files, DocumentStore(raw)):
+    for other in (files, lc.DocumentStore(raw)):
         other.mset([(key, docstore.store[key]) for key in docstore.yield_keys()])
 
     async def awaited(ids):
@@ -271,13 +265,13 @@ def test_parents_come_from_any_store_or_function(stores, tmp_path) -> None:
         return await docstore.amget(ids)
 
     options = {"vectorstore": store, "views": ("headed",)}
-    expected = CatenaMultiViewRetriever(docstore=docstore, **options).invoke("fuse")
+    expected = lc.CatenaMultiViewRetriever(docstore=docstore, **options).invoke("fuse")
     for kept in (files, raw, docstore.mget, awaited):
-        assert CatenaMultiViewRetriever(docstore=kept, **options).invoke("fuse") == expected
-    assert CatenaMultiViewRetriever(byte_store=raw, **options).invoke("fuse") == expected
+        assert lc.CatenaMultiViewRetriever(docstore=kept, **options).invoke("fuse") == expected
+    assert lc.CatenaMultiViewRetriever(byte_store=raw, **options).invoke("fuse") == expected
     for wrong in (lambda ids: [], lambda ids: ["text"] * len(ids)):
         with pytest.raises(ParameterError, match="docstore"):
-            CatenaMultiViewRetriever(docstore=wrong, **options).invoke("fuse")
+            lc.CatenaMultiViewRetriever(docstore=wrong, **options).invoke("fuse")
 
 
 @SUNSET
@@ -288,13 +282,13 @@ def test_each_view_by_a_retriever_of_its_own_and_children_are_traced(stores) -> 
     keywords = [view for view in HEADED.transform_documents(parents) if view.metadata["view"] == "keywords"]
     only = stores[0].as_retriever(search_kwargs={"filter": lambda document: document.metadata["view"] == "headed"})
     both = {"keywords": BM25Retriever.from_documents(keywords), "headed": only}
-    retriever = CatenaMultiViewRetriever(retrievers=both, docstore=stores[1])
+    retriever = lc.CatenaMultiViewRetriever(retrievers=both, docstore=stores[1])
     found = retriever.invoke("filter water", traces.config, k=1)
     assert found[0].page_content.endswith("Clean the filter with water.")
     routes = {way["route"] for way in found[0].metadata["catena"]["routes"]}
     assert sorted(routes) == children(traces.root) == ["BM25Retriever", "VectorStoreRetriever"]
     # a retriever of parents needs no docstore
-    whole = CatenaMultiViewRetriever(retrievers={"raw": BM25Retriever.from_documents(parents)})
+    whole = lc.CatenaMultiViewRetriever(retrievers={"raw": BM25Retriever.from_documents(parents)})
     assert whole.invoke("filter water")[0].id == found[0].id
 
 
@@ -354,7 +348,7 @@ def test_conditions_of_ones_own_are_never_dropped(stores, kind: type[NoFilter]) 
 def test_scores_of_a_retriever_count_where_all_are_numbers(told: dict[str, Any]) -> None:
     scored = [Document(id=name, page_content=name, metadata={"relevance_score": 0.2}) for name in "ab"]
     given = Fixed(docs=[*scored, Document(id="c", page_content="c", metadata=told)])
-    retriever = CatenaMultiViewRetriever(retrievers={"raw": given}, rule=ViewScoreFusion())
+    retriever = lc.CatenaMultiViewRetriever(retrievers={"raw": given}, rule=ViewScoreFusion())
     assert [each.id for each in retriever.invoke("?")] == ["a", "b", "c"]
 
 
@@ -365,9 +359,9 @@ def test_retrievers_of_sections_under_other_ids_or_none_find_the_same_sections()
 
     parents = sections(HX, manual("HX200", "Tighten the cover screws to 3.2 Nm.", "The fuse holds 5 A."))
     store, docstore = InMemoryVectorStore(CountedWords()), InMemoryStore()
-    CatenaViewIndex(vectorstore=store, docstore=docstore, views=CatenaViewTransformer(["raw"])).add(parents)
+    lc.CatenaViewIndex(vectorstore=store, docstore=docstore, views=lc.CatenaViewTransformer(["raw"])).add(parents)
     loose = [Document(page_content=each.page_content) for each in parents]
-    names = CatenaViewTransformer(["raw"])
+    names = lc.CatenaViewTransformer(["raw"])
     other, beside = in_memory(names, loose)
     for lexical, dense, held in (
         (BM25Retriever.from_documents(parents), store, docstore),  # ids by place, and by content
@@ -375,7 +369,7 @@ def test_retrievers_of_sections_under_other_ids_or_none_find_the_same_sections()
         (BM25Retriever.from_documents(loose), other, beside),
     ):
         retrievers = {"headed": lexical, "raw": dense.as_retriever(search_kwargs={"k": 5})}
-        both = CatenaMultiViewRetriever(retrievers=retrievers, docstore=held, rule=ExactUnion(), k=9)
+        both = lc.CatenaMultiViewRetriever(retrievers=retrievers, docstore=held, rule=ExactUnion(), k=9)
         found = both.invoke("fuse")
         assert len({each.page_content for each in found}) == len(found) == 5
         assert all(set(each.metadata["catena"]["views"]) == {"headed", "raw"} for each in found[:2])
@@ -386,9 +380,11 @@ def test_retrievers_of_sections_under_other_ids_or_none_find_the_same_sections()
 def test_many_views_of_one_parent_do_not_crowd_out_the_others() -> None:
     long = " ".join(f"Sentence {number} is about the pump." for number in range(150))
     parents = sections(manual("A", long, "The pump has a hose.", "A pump needs a fuse."))
-    views = CatenaViewTransformer(["passage"], passage_tokens=12)
+    views = lc.CatenaViewTransformer(["passage"], passage_tokens=12)
     store, docstore = in_memory(views, parents)
-    retriever = CatenaMultiViewRetriever(vectorstore=store, docstore=docstore, views=("passage",), rule=ExactUnion())
+    retriever = lc.CatenaMultiViewRetriever(
+        vectorstore=store, docstore=docstore, views=("passage",), rule=ExactUnion()
+    )
     assert len(retriever.invoke("pump")) == 3
 
 
@@ -405,7 +401,7 @@ def test_bad_options_of_the_retriever_are_named(stores) -> None:
         ({"retrievers": {"raw": plain}, "views": ("summary",)}, "summary"),
     ):
         with pytest.raises(ValueError, match=match):
-            CatenaMultiViewRetriever(**options)
+            lc.CatenaMultiViewRetriever(**options)
     for k in ("3", float("nan"), float("inf"), -1):
         with pytest.raises(ParameterError, match="k must be"):
             views_of(stores).invoke("fuse", k=k)
@@ -416,15 +412,16 @@ def test_bad_options_of_the_retriever_are_named(stores) -> None:
 def test_faiss_filters_too_late_and_is_searched_further() -> None:
     from langchain_community.vectorstores import FAISS
 
-    views = CatenaViewTransformer(["headed", Keywords(by="offline")])
+    views = lc.CatenaViewTransformer(["headed", Keywords(by="offline")])
     many = [manual(f"M{number}", *(f"The {word} number {number}." for word in WORDS)) for number in range(3)]
     store = FAISS.from_texts(["seed"], CountedWords(), ids=["seed"])
-    written = CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=views)
+    written = lc.CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=views)
     written.add(sections(*many))
     found = written.retriever(rule=ExactUnion(), k=5).invoke("the sensor")
     assert len(found) == 5
     assert all("sensor" in each.page_content for each in found[:3])
     assert found[0].metadata["catena"]["degraded"] == []
+    assert len(written.retriever(rule=ExactUnion(), k=40).invoke("the sensor")) == 40  # it fetches 20 to filter
     changed = manual("M0", *(f"The {word} number 0." for word in WORDS[1:]))
     written.replace(sections(changed))
     written.delete("M1.md", "M2.md")
@@ -436,7 +433,7 @@ def test_faiss_filters_too_late_and_is_searched_further() -> None:
 # Stores in step.
 
 
-def standing(index: CatenaViewIndex) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+def standing(index: lc.CatenaViewIndex) -> tuple[set[tuple[str, str]], set[str], set[str]]:
     """Return what stands in both stores: (parent, view text), ids of parents, keys of records."""
     store = index.vectorstore
     documents = (
@@ -452,9 +449,9 @@ def standing(index: CatenaViewIndex) -> tuple[set[tuple[str, str]], set[str], se
 OFFLINE = ["headed", Keywords(by="offline"), Shout()]
 
 
-def fresh(model: Any = None, *, makers: Any = None) -> CatenaViewIndex:
-    views = CatenaViewTransformer(makers or ["headed", Keywords(), Summaries(over_tokens=0)], llm=model)
-    return CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=InMemoryStore(), views=views)
+def fresh(model: Any = None, *, makers: Any = None) -> lc.CatenaViewIndex:
+    views = lc.CatenaViewTransformer(makers or ["headed", Keywords(), Summaries(over_tokens=0)], llm=model)
+    return lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=InMemoryStore(), views=views)
 
 
 def test_a_changed_section_is_replaced_and_no_other_is_touched() -> None:
@@ -464,16 +461,16 @@ def test_a_changed_section_is_replaced_and_no_other_is_touched() -> None:
     def paid() -> tuple[int, int]:
         return len(model.sent), len(index.vectorstore.embedding.texts)
 
-    assert index.add(sections(HX)) == ViewChanges(views_added=9, parents_written=3)
+    assert index.add(sections(HX)) == lc.ViewChanges(views_added=9, parents_written=3)
     assert paid() == (6, 9)
     longer, before = edited(HX, "4.5 Nm.", "4.5 Nm.\n\nUse a lever."), dict(index.vectorstore.store)
-    changes = ViewChanges(views_added=3, views_deleted=3, views_kept=6, parents_written=3, parents_deleted=1)
+    changes = lc.ViewChanges(views_added=3, views_deleted=3, views_kept=6, parents_written=3, parents_deleted=1)
     assert index.replace(sections(longer)) == changes  # the others moved: their lines changed, their views did not
     assert paid() == (8, 12)
     assert sum(index.vectorstore.store.get(name) is view for name, view in before.items()) == 6
     lines = [parent.metadata["first_line"] for parent in index.docstore.mget(list(standing(index)[1]))]
     assert sorted(lines) == sorted(each.metadata["first_line"] for each in sections(longer))
-    assert index.replace(sections(longer)) == ViewChanges(views_kept=9)
+    assert index.replace(sections(longer)) == lc.ViewChanges(views_kept=9)
     assert paid() == (8, 12)
 
 
@@ -491,12 +488,12 @@ def test_what_a_model_failed_at_is_asked_for_again_and_other_views_are_made_anew
     assert changes.degraded
     silent = False
     assert index.replace(sections(HX)).views_added == 6
-    assert index.replace(sections(HX)) == ViewChanges(views_kept=9)
+    assert index.replace(sections(HX)) == lc.ViewChanges(views_kept=9)
     for views, added, deleted in (
-        (CatenaViewTransformer(["headed"]), 0, 6),
-        (CatenaViewTransformer(["headed"], id_key="parent", view_key="kind"), 3, 3),  # another document
+        (lc.CatenaViewTransformer(["headed"]), 0, 6),
+        (lc.CatenaViewTransformer(["headed"], id_key="parent", view_key="kind"), 3, 3),  # another document
     ):
-        other = CatenaViewIndex(vectorstore=index.vectorstore, docstore=index.docstore, views=views)
+        other = lc.CatenaViewIndex(vectorstore=index.vectorstore, docstore=index.docstore, views=views)
         changes = other.replace(sections(HX))
         assert (changes.views_added, changes.views_deleted, changes.parents_written) == (added, deleted, 0)
         assert len(other.retriever(rule=ExactUnion()).invoke("fuse")) == 3
@@ -517,8 +514,8 @@ async def test_sources_are_added_once_and_removed_where_they_are_named() -> None
     assert (changes.views_kept, changes.views_deleted, changes.parents_deleted) == (1, 3, 3)
     assert await twin.areplace(left, sources=read) == changes
     assert standing(index) == standing(twin)
-    assert index.delete("nowhere.md", "HX210.md") == ViewChanges()
-    assert index.delete("HX220.md") == ViewChanges(views_deleted=1, parents_deleted=1)
+    assert index.delete("nowhere.md", "HX210.md") == lc.ViewChanges()
+    assert index.delete("HX220.md") == lc.ViewChanges(views_deleted=1, parents_deleted=1)
     assert (standing(index), index.sources()) == ((set(), set(), set()), ())
     with pytest.raises(ParameterError, match="sources"):
         index.replace([], sources="HX220.md")
@@ -526,10 +523,10 @@ async def test_sources_are_added_once_and_removed_where_they_are_named() -> None
 
 async def test_the_shipped_vectors_are_read_off_the_event_loop() -> None:
     index = fresh(makers=["raw", Summaries(by="offline", over_tokens=0)])
-    asking = CatenaViewTransformer(
+    asking = lc.CatenaViewTransformer(
         [Questions(), Summaries(by="offline")], llm=ReplyingChatModel(reply=about), services=Services()
     )
-    CatenaViewTransformer([Questions()], llm=asking.llm).transform_documents(sections(HX))  # prompts are read once
+    lc.CatenaViewTransformer([Questions()], llm=asking.llm).transform_documents(sections(HX))  # prompts are read once
     with blockbuster_ctx():
         await index.aadd(sections(HX))
         await asking.atransform_documents(sections(HX))
@@ -596,12 +593,12 @@ class FailingDocuments(InMemoryStore):
         self.fuse.blow()
 
 
-def failing() -> tuple[CatenaViewIndex, Fuse, ReplyingChatModel]:
+def failing() -> tuple[lc.CatenaViewIndex, Fuse, ReplyingChatModel]:
     store, docstore, fuse = FailingVectors(CountedWords()), FailingDocuments(), Fuse()
     store.fuse = docstore.fuse = fuse
     model = ReplyingChatModel(reply=about)
-    views = CatenaViewTransformer(["headed", Keywords(), Shout()], llm=model, embeddings=CountedWords())
-    return CatenaViewIndex(vectorstore=store, docstore=docstore, views=views), fuse, model
+    views = lc.CatenaViewTransformer(["headed", Keywords(), Shout()], llm=model, embeddings=CountedWords())
+    return lc.CatenaViewIndex(vectorstore=store, docstore=docstore, views=views), fuse, model
 
 
 OTHER = manual("HX210", "The fuse holds 3 A.", "Grease the wheel.", "Clean the filter with water.")
@@ -613,7 +610,7 @@ DO = {
 }
 
 
-def failed(index: CatenaViewIndex, what: str) -> bool:
+def failed(index: lc.CatenaViewIndex, what: str) -> bool:
     try:
         DO[what](index)
     except ServiceError as error:
@@ -697,7 +694,7 @@ class Hyphening(NoReading):
 def test_a_store_that_does_not_say_what_it_holds_is_written_blindly_and_a_refusal_is_an_error(kind: Any) -> None:
     store = kind(CountedWords())
     store.fuse = Fuse()
-    index = CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=CatenaViewTransformer(["raw"]))
+    index = lc.CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=lc.CatenaViewTransformer(["raw"]))
     index.add(sections(HX))
     index.replace(sections(OTHER))
     assert {each["text"] for each in store.store.values()} == {each.page_content for each in sections(OTHER)}
@@ -708,12 +705,12 @@ def test_a_store_that_does_not_say_what_it_holds_is_written_blindly_and_a_refusa
 
 
 def test_bytes_in_files_keep_parents_and_records(tmp_path) -> None:
-    views = CatenaViewTransformer(["headed", Keywords()], llm=ReplyingChatModel(reply=about))
+    views = lc.CatenaViewTransformer(["headed", Keywords()], llm=ReplyingChatModel(reply=about))
     options = {"byte_store": LocalFileStore(tmp_path / "a"), "views": views}
-    index = CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), **options)
+    index = lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), **options)
     index.add(sections(HX))
-    again = CatenaViewIndex(vectorstore=index.vectorstore, **options)
-    assert again.replace(sections(HX)) == ViewChanges(views_kept=6)
+    again = lc.CatenaViewIndex(vectorstore=index.vectorstore, **options)
+    assert again.replace(sections(HX)) == lc.ViewChanges(views_kept=6)
     assert again.sources() == ("HX210.md",)
     assert again.retriever(k=1).invoke("fuse")[0].page_content.endswith("3 A.")
     again.delete("HX210.md")
@@ -722,11 +719,11 @@ def test_bytes_in_files_keep_parents_and_records(tmp_path) -> None:
 
 def test_what_is_no_store_and_no_record_is_named() -> None:
     with pytest.raises(ParameterError, match="vectorstore"):
-        CatenaViewIndex(vectorstore=InMemoryStore(), docstore=InMemoryStore())  # type: ignore[arg-type]
+        lc.CatenaViewIndex(vectorstore=InMemoryStore(), docstore=InMemoryStore())  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="docstore"):
-        CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()))
+        lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()))
     with pytest.raises(ParameterError, match="docstore"):
-        CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=lambda ids: [])  # type: ignore[arg-type]
+        lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=lambda ids: [])  # type: ignore[arg-type]
     index = fresh(makers=["raw"])
     index.add(sections(HX))
     (key,) = standing(index)[2]

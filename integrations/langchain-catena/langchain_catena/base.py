@@ -127,12 +127,12 @@ class CatenaBaseRetriever(NamedFields, BaseRetriever):
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         self._check(kwargs)
-        with set_config_context(_for_children(config)) as context:
+        with set_config_context(ensure_config(config)) as context:
             return context.run(super().invoke, input, config, **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         self._check(kwargs)
-        with set_config_context(_for_children(config)) as context:
+        with set_config_context(ensure_config(config)) as context:
             found = super().ainvoke(input, config, **kwargs)
             return await asyncio.get_running_loop().create_task(found, context=context)
 
@@ -199,12 +199,6 @@ class CatenaBaseRetriever(NamedFields, BaseRetriever):
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(ls_retriever_name=self.provider, ls_vector_store_provider="catena")
-
-
-def _for_children(config: RunnableConfig | None) -> RunnableConfig:
-    """Return the options of a call for the calls inside it: all but its own name and id."""
-    own = ("run_name", "run_id")
-    return cast("RunnableConfig", {key: value for key, value in ensure_config(config).items() if key not in own})
 
 
 class Compression(TypedDict):

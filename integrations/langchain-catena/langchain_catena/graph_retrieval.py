@@ -33,7 +33,7 @@ from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, Lib
 from langchain_catena.convert import to_chunk, to_document, told_of, with_told
 from langchain_catena.graph_building import NodeKeys, from_graph_chunk, node_id, node_ids, to_graph_chunk
 from langchain_catena.places import passages_in, ranked
-from langchain_catena.retriever_routes import FirstRanking, first_ranking
+from langchain_catena.retriever_routes import AskRetriever, first_ranking
 from langchain_catena.services import services_with, to_embedder
 
 _MISTAKES = (ParameterError, FilterError, MissingServiceError)  # of the caller: never tolerated
@@ -226,7 +226,7 @@ class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
             return Widened((yield from graph_step(query, self.how, k=k, where=where)), {})
         yield from check_graph_step()
         first: list[Document] | Failed
-        (first,) = yield [FirstRanking(query=query, waited_for=False)]
+        (first,) = yield [AskRetriever(query=query, waited_for=False)]
         if isinstance(first, Failed):
             nothing = Ranking((), Scale.RANK, (self._failed(first.error),))
             how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")

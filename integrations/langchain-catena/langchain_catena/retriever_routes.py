@@ -30,7 +30,7 @@ FIRST_RANKING = "first_ranking"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstRanking:
+class AskRetriever:
     """Ask the retriever of `first_ranking`; the reply is its documents."""
 
     query: str
@@ -39,9 +39,9 @@ class FirstRanking:
 
 
 def first_ranking(retriever: Retriever, read: Callable[[list[Document]], Any] = list) -> dict[type[Request], Handler]:
-    """Return the handler of `FirstRanking`; what `read` raises of the documents counts as the retriever's failure."""
+    """Return the handler of `AskRetriever`; what `read` raises of the documents counts as the retriever's failure."""
 
-    async def aread(request: FirstRanking) -> Any:
+    async def aread(request: AskRetriever) -> Any:
         return read(await retriever.ainvoke(request.query, {"tags": [FIRST_RANKING]}))
 
     handler = Handler(
@@ -49,7 +49,7 @@ def first_ranking(retriever: Retriever, read: Callable[[list[Document]], Any] = 
         call=lambda request: read(retriever.invoke(request.query, {"tags": [FIRST_RANKING]})),
         acall=aread,
     )
-    return {FirstRanking: handler}
+    return {AskRetriever: handler}
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ from langchain_catena.convert import (
 )
 from langchain_catena.places import Passages, PlaceKeys, ranked, to_linked
 from langchain_catena.retrieval import SearchFields
-from langchain_catena.retriever_routes import FirstRanking, first_ranking
+from langchain_catena.retriever_routes import AskRetriever, first_ranking
 from langchain_catena.services import services_with, to_reranker, traced
 from langchain_catena.stores import NeighbourKey, neighbour_handlers
 
@@ -226,7 +226,7 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
         how = self._how(budget_tokens)
 
         def ranked(query: str) -> Step[Ranking]:
-            (documents,) = yield from ask([FirstRanking(query=query)])
+            (documents,) = yield from ask([AskRetriever(query=query)])
             return passages.ranking(documents)
 
         if self.retriever is None:
