@@ -213,12 +213,11 @@ def test_pictures_are_written_where_the_markdown_links_to(tmp_path: Path) -> Non
 
 def test_pages_that_gave_no_text_are_named() -> None:
     document = CoreDocument(id="a", text="One.", source="a.pdf", media_type="text/plain")
-    notes = tuple(
-        PageNote(page=page, state=state, why="") for page, state in enumerate(("no-text", "blank", "failed"), 2)
-    )
+    states = enumerate(("no-text", "blank", "failed"), start=2)
+    notes = tuple(PageNote(page=page, state=state, why="") for page, state in states)
     formatted = Formatted(document=document, fidelity=FidelityReport(document_id="a", source="a.pdf", pages=()))
     found = loaded_document(Parsed(document=document, notes=notes), formatted)
-    assert (found.metadata["state"], found.metadata["unread_pages"]) == ("partial", "2, 4")
+    assert found.metadata["unread_pages"] == "2, 4"
 
 
 def test_blobs_become_markdown_with_their_pages() -> None:

@@ -374,10 +374,8 @@ def test_k_budget_and_filter_are_obeyed_at_the_call(library: Library) -> None:
     retriever = lc.CatenaSegmentRetriever(library=library)
     many = retriever.invoke("cover screws", budget_tokens=400)
     assert [len(retriever.invoke("cover screws", k=k)) for k in (0, 1)] == [0, 1]
-    base, how = (
-        Fixed(docs=scored(LINKED, {1: 0.7, 5: 0.95})),
-        SegmentSearch(extraction=replace(SMALL, order="reading")),
-    )
+    base = Fixed(docs=scored(LINKED, {1: 0.9, 5: 0.95}))
+    how = SegmentSearch(extraction=replace(SMALL, order="reading"))
     reading = lc.CatenaSegmentRetriever(retriever=base, options=how)
     assert [spans(reading.invoke(QUERY, k=k))[0][1] for k in (2, 1)] == [1, 5]  # the best, whatever the order
     assert sum(len(each.page_content.split()) for each in many) < 400
