@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,9 @@ from catena.retrieval import ViewRankFusion
 from catena.segments import ExtractionParams, Identity
 from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
 from catena.testing import (
-    DividerSubject,
     FakeCaptioner,
     FakeEmbedder,
     FakeReranker,
-    RerankerSubject,
-    RetrieverSubject,
     report_of_embedder,
     report_of_reranker,
     report_of_retriever,
@@ -86,6 +82,7 @@ QUERIES = (
     "seal of the cover",
 )
 UNKNOWN = "How tight are the cover screws of the HX999?"
+DOWN = ReplyingChatModel(reply=lambda _: 1 / 0)  # an error that is not tried again
 SHORT = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks are short
 HOW = GraphSearch(scorer=SimilarityScorer())
 
@@ -166,32 +163,30 @@ class World:
     def sections(self) -> list[Document]:
         return adapters.CatenaDocumentTransformer(chunks=SectionChunkOptions()).split_documents(self.documents)
 
+    def _library(self, name: str, files: Any, **options: Any) -> Library:
+        library = Library.open(self.folder / name, embedder=GatedEmbedder(self.gate), **options)
+        self._open.append(library)
+        library.index(files)
+        return library
+
     @cached_property
     def library(self) -> Library:
-        preparation = Preparation()
-        library = Library.open(self.folder / "library", preparation=preparation, embedder=GatedEmbedder(self.gate))
-        self._open.append(library)
-        library.index(self.paths)
+        library = self._library("library", self.paths)
         library.build_graph()
         return library
 
     @cached_property
     def figures(self) -> Library:
-        preparation = Preparation(engine="pypdfium2", figures=True)
-        library = Library.open(
-            self.folder / "figures",
-            preparation=preparation,
-            embedder=GatedEmbedder(self.gate),
-            services=Services(captioner=FakeCaptioner()),
+        how = {"preparation": Preparation(engine="pypdfium2", figures=True)}
+        return self._library(
+            "figures", self.folder / "charts.pdf", services=Services(captioner=FakeCaptioner()), **how
         )
-        self._open.append(library)
-        library.index(self.folder / "charts.pdf")
-        return library
 
     @cached_property
     def whole(self) -> list[Document]:
         """The library's documents, under its ids."""
-        return _whole(self.library)
+        entries = [self.library.get(info.id) for info in self.library.documents()]
+        return [Document(id=entry.document.id, page_content=entry.document.text) for entry in entries]
 
     @cached_property
     def store(self) -> InMemoryVectorStore:
@@ -209,311 +204,306 @@ class World:
         rerank = adapters.CatenaRerank(reranker=FakeReranker(), calibration=Identity())
         return rerank.compress_documents(self.store.similarity_search(QUERIES[0], k=6), QUERIES[0])
 
-    def waiting(self, inner: BaseRetriever | None = None) -> Waiting:
-        return Waiting(inner=inner or self.store.as_retriever(search_kwargs={"k": 6}), gate=self.gate)
+    def found(self, k: int = 6) -> BaseRetriever:
+        return self.store.as_retriever(search_kwargs={"k": k})
 
-    @contextmanager
-    def broken(self) -> Iterator[None]:
-        self.gate.broken = True
-        try:
-            yield
-        finally:
-            self.gate.broken = False
+    def waiting(self) -> Waiting:
+        return Waiting(inner=self.found(), gate=self.gate)
 
-    def failing(self, retriever: BaseRetriever, *, raises: bool = False) -> Failure:
-        """What a retriever does while what is behind the gate fails."""
+    def failing(self, call: Callable[[], Sequence[Document]], *, raises: bool = False) -> Failure:
+        """What a call does while what is behind the gate fails."""
 
-        def call() -> Any:
-            with self.broken():
-                return [found_of(document) for document in retriever.invoke(QUERIES[0])]
+        def failed() -> Any:
+            self.gate.broken = True
+            try:
+                return [found_of(document) for document in call()]
+            finally:
+                self.gate.broken = False
 
-        return Failure(call=call, raises=raises)
+        return Failure(call=failed, raises=raises)
 
-    def meeting(self, subject: RetrieverSubject | DividerSubject) -> Callable[[Meeting], Any]:
-        """Let the calls of a subject meet at the gate."""
+    def meeting(self, call: Callable[[], Any]) -> Callable[[Meeting], Any]:
+        """Let calls meet at the gate."""
 
         def built(meeting: Meeting) -> Any:
             self.gate.meeting = meeting
-            return subject.aask if isinstance(subject, RetrieverSubject) else subject.amake
+            return call
 
         return built
 
-    # Cases.
-
-    def retriever(self, retriever: BaseRetriever, queries: Sequence[str] = QUERIES, **more: Any) -> ConformanceReport:
-        binding = {key: more.pop(key) for key in ("documents", "given", "name", "k_option") if key in more}
-        subject = retriever_subject(retriever, queries, **binding)
-        subject = replace(subject, **{"meeting": self.meeting(subject), **more})
-        return self._ended(report_of_retriever(subject, blocking_detector=self.detector))
-
-    def divider(self, subject: DividerSubject, **more: Any) -> ConformanceReport:
-        return self._ended(report_of_divider(replace(subject, **more), blocking_detector=self.detector))
-
-    def reranker(self, subject: RerankerSubject, **more: Any) -> ConformanceReport:
-        return self._ended(report_of_reranker(replace(subject, **more), blocking_detector=self.detector))
-
-    def _ended(self, report: ConformanceReport) -> ConformanceReport:
+    def report(self, of: Callable[..., ConformanceReport], subject: Any, **more: Any) -> ConformanceReport:
+        report = of(replace(subject, **more), blocking_detector=self.detector)
         self.gate.meeting = None
         return report
 
 
-def _whole(library: Library) -> list[Document]:
-    entries = [library.get(info.id) for info in library.documents()]
-    return [Document(id=entry.document.id, page_content=entry.document.text) for entry in entries]
+Case = Callable[[World, str], ConformanceReport]
 
 
-def by_title(retriever: BaseRetriever) -> Filtering:
-    return Filtering(
+def by(name: str, value: Any, keeps: Callable[[Any], bool], unknown: str) -> Callable[[BaseRetriever], Filtering]:
+    """Return a filter on one field, which `keeps` knows in what is found."""
+    return lambda retriever: Filtering(
         ask=lambda query, where: [found_of(document) for document in retriever.invoke(query, where=where)],
-        where={"title": "HX200 Manual"},
-        keeps=lambda found: found.metadata.get("title") == "HX200 Manual",
-        unknown={"title": {"$like": "HX"}},
+        where={name: value},
+        keeps=lambda found: keeps(found.metadata),
+        unknown={name: {"$like": unknown}},
     )
 
 
-def _library_retriever(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaRetriever(library=world.library, k=5)
-    return world.retriever(
-        retriever,
-        documents=world.whole,
-        filtering=by_title(retriever),
-        nothing=UNKNOWN,
-        failures={
-            "the embedder fails": world.failing(retriever),
-            "the embedder fails, raise": world.failing(
-                adapters.CatenaRetriever(library=world.library, on_route_error="raise"), raises=True
-            ),
-        },
-    )
+BY_TITLE = by("title", "HX200 Manual", lambda metadata: metadata.get("title") == "HX200 Manual", "HX")
+BY_PAGE = by("page", 1, lambda metadata: metadata["figure_page"] == 1, "1")
 
 
-def _over_retrievers(world: World) -> ConformanceReport:
-    inner = {"dense": world.waiting(), "other": world.store.as_retriever(search_kwargs={"k": 4})}
-    retriever = adapters.CatenaRetriever.over(inner, k=6)
-    strict = adapters.CatenaRetriever.over(inner, on_route_error="raise")
-    return world.retriever(
-        retriever,
-        name="CatenaRetriever.over",
-        documents=world.documents,
-        given=list(world.splits),
-        failures={
-            "a retriever fails": world.failing(retriever),
-            "a retriever fails, raise": world.failing(strict, raises=True),
-        },
-    )
+@dataclass(frozen=True, kw_only=True)
+class Retriever:
+    """A case of a retriever.
+
+    Attributes:
+        make: from the world and further options.
+        of: what it finds slices of and holds: "library", or the world's documents of this name.
+        degrades: whether it goes on where what is behind the gate fails.
+        strict: options by which it raises then; None: it has none.
+        filtering: made of it.
+        more: fields of the subject.
+    """
+
+    make: Callable[..., BaseRetriever]
+    of: str = "library"
+    queries: Sequence[str] = QUERIES
+    degrades: bool = True
+    strict: Mapping[str, Any] | None = None
+    filtering: Callable[[BaseRetriever], Filtering] | None = BY_TITLE
+    k_option: str | None = "k"
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, world: World, name: str) -> ConformanceReport:
+        retriever, failures = self.make(world), {}
+        if self.degrades:
+            failures["it fails"] = world.failing(lambda: retriever.invoke(self.queries[0]))
+        if self.strict is not None:
+            strict = self.make(world, **self.strict)
+            failures["it fails, raise"] = world.failing(lambda: strict.invoke(self.queries[0]), raises=True)
+        own: dict[str, Any] = {"name": name, "k_option": self.k_option}
+        more: dict[str, Any] = {"failures": failures, **self.more}
+        if self.of == "library":
+            own["documents"], more["nothing"] = world.whole, UNKNOWN
+        elif self.of in ("splits", "sections"):
+            own |= {"documents": world.documents, "given": list(getattr(world, self.of))}
+        elif self.of == "remarks":
+            own["given"] = REMARKS
+        if self.filtering is not None and self.of in ("library", "figures"):
+            more["filtering"] = self.filtering(retriever)
+        subject = retriever_subject(retriever, self.queries, **own)
+        return world.report(report_of_retriever, subject, **{"meeting": world.meeting(subject.aask), **more})
 
 
-def _whole_sections(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaRetriever(library=world.library, k=5, whole_sections=True)
-    return world.retriever(
-        retriever,
-        name="CatenaRetriever, sections",
-        documents=world.whole,
-        filtering=by_title(retriever),
-        nothing=UNKNOWN,
-        failures={"the embedder fails": world.failing(retriever)},
-    )
+def _views(world: World) -> BaseRetriever:
+    views, stores = adapters.CatenaViewTransformer(), (InMemoryVectorStore(BagOfWords()), InMemoryStore())
+    stores[0].add_documents(views.transform_documents(world.sections))
+    stores[1].mset(views.parents(world.sections))
+    own = dict(zip(("vectorstore", "docstore"), stores, strict=True))
+    return adapters.CatenaMultiViewRetriever(**own, views=views.kinds, rule=ViewRankFusion(), k=4)
 
 
-def _fusion(world: World) -> ConformanceReport:
+def _graph_over(world: World, **how: Any) -> BaseRetriever:
+    own = {"retriever": world.waiting(), "graph": world.graph, "embeddings": BagOfWords()}
+    return adapters.CatenaGraphRetriever(**own, how=HOW, **{"k": 5, **how})
+
+
+THINGS = ("pump pressure bar", "valve opening spring", "fuse ampere current", "cover screw torque")
+REMARKS = [
+    Document(id=f"r{n}", page_content=f"Remark {n} on {THINGS[n % 4]}.", metadata={"source": "r.md"})
+    for n in range(16)
+]  # enough for a tree
+
+
+def _trees(world: World) -> BaseRetriever:
+    options = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
+    embeddings = adapters.CatenaEmbeddings(GatedEmbedder(world.gate))
+    trees = adapters.build_trees(REMARKS, embeddings, options=options)
+    return adapters.CatenaTreeRetriever(trees=trees, embeddings=embeddings, k=4)
+
+
+LOUD: dict[str, Any] = {"on_route_error": "raise"}
+RETRIEVERS: dict[str, Case] = {
+    "CatenaRetriever": Retriever(
+        make=lambda world, **how: adapters.CatenaRetriever(library=world.library, k=5, **how), strict=LOUD
+    ),
+    "CatenaRetriever, sections": Retriever(
+        make=lambda world: adapters.CatenaRetriever(library=world.library, k=5, whole_sections=True)
+    ),
+    "CatenaRetriever.over": Retriever(
+        make=lambda world, **how: adapters.CatenaRetriever.over(
+            {"dense": world.waiting(), "other": world.found(4)}, **{"k": 6, **how}
+        ),
+        of="splits",
+        strict=LOUD,
+    ),
+    "CatenaSectionRetriever": Retriever(
+        make=lambda world: adapters.CatenaSectionRetriever(library=world.library, k=3)
+    ),
+    "CatenaSectionRetriever, budget": Retriever(
+        make=lambda world: adapters.CatenaSectionRetriever(library=world.library, budget_tokens=120),
+        degrades=False,
+        filtering=None,
+        k_option=None,
+    ),
+    "CatenaFigureRetriever": Retriever(
+        make=lambda world: adapters.CatenaFigureRetriever(library=world.figures, k=2),
+        of="figures",
+        queries=("failures in each year", "pressure of the pumps"),
+        filtering=BY_PAGE,
+    ),
+    "CatenaSegmentRetriever": Retriever(
+        make=lambda world: adapters.CatenaSegmentRetriever(library=world.library), more={"best_first": False}
+    ),
+    "CatenaSegmentRetriever, retriever": Retriever(
+        make=lambda world: adapters.CatenaSegmentRetriever(retriever=world.waiting(), neighbours=world.store),
+        of="splits",
+        degrades=False,
+        strict={},
+        more={"best_first": False},
+    ),
+    "CatenaMultiViewRetriever": Retriever(
+        make=_views, of="sections", degrades=False, more={"meeting": None}
+    ),  # the store is asked in threads of its own
+    "CatenaMultiViewRetriever, retrievers": Retriever(
+        make=lambda world, **how: adapters.CatenaMultiViewRetriever(
+            retrievers={"raw": world.waiting(), "other": world.found()}, **{"k": 4, **how}
+        ),
+        of="splits",
+        strict={"on_view_error": "raise"},
+    ),
+    "CatenaGraphRetriever": Retriever(
+        make=lambda world: adapters.CatenaGraphRetriever(library=world.library, how=HOW, k=5)
+    ),
+    "CatenaGraphRetriever, retriever": Retriever(
+        make=_graph_over, of="splits", strict={"on_retriever_error": "raise"}
+    ),
+    "CatenaTreeRetriever": Retriever(
+        make=_trees, of="remarks", queries=("pump pressure", "cover screw torque"), degrades=False, strict={}
+    ),
+}
+
+
+def _fusion(world: World, name: str) -> ConformanceReport:
     def build(retrievers: list[BaseRetriever], weights: list[float]) -> BaseRetriever:
         names = [f"route {number}" for number in range(len(retrievers))] or ["none"]
-        return adapters.CatenaRetriever.over(
-            dict(zip(names, retrievers, strict=False)), weights=dict(zip(names, weights, strict=False)), k=10
-        )
+        inner = dict(zip(names, retrievers, strict=False))
+        return adapters.CatenaRetriever.over(inner, weights=dict(zip(names, weights, strict=False)), k=10)
 
-    return report_of_fusion(fusion_subject(build, name="CatenaRetriever.over, fusion"))
-
-
-def _sections(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaSectionRetriever(library=world.library, k=3)
-    return world.retriever(
-        retriever,
-        documents=world.whole,
-        filtering=by_title(retriever),
-        nothing=UNKNOWN,
-        failures={"the embedder fails": world.failing(retriever)},
-    )
+    return report_of_fusion(fusion_subject(build, name=name))
 
 
-def _passages(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaSectionRetriever(library=world.library, budget_tokens=120)
-    return world.retriever(
-        retriever, name="CatenaSectionRetriever, budget", k_option=None, documents=world.whole, nothing=UNKNOWN
-    )
+def divided(messages: list[Any]) -> str:
+    """Divide a passage into sentences, as a model should: one per line."""
+    passage = messages[-1].text.split("<passage>\n")[1].split("\n</passage>")[0]
+    return "\n".join(f"{part.strip()}." for part in passage.replace("\n", ". ").split(". ") if part.strip())
 
 
-def _figures(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaFigureRetriever(library=world.figures, k=2)
-    by_page = Filtering(
-        ask=lambda query, where: [found_of(document) for document in retriever.invoke(query, where=where)],
-        where={"page": 1},
-        keeps=lambda found: found.metadata["figure_page"] == 1,
-        unknown={"page": {"$like": "1"}},
-    )
-    queries = ("failures in each year", "pressure of the pumps")
-    return world.retriever(
-        retriever, queries, filtering=by_page, failures={"the embedder fails": world.failing(retriever)}
-    )
+def seeing(_: Any) -> str:
+    return "A cover with six screws."
 
 
-def _segments(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaSegmentRetriever(library=world.library)
-    return world.retriever(
-        retriever,
-        documents=world.whole,
-        filtering=by_title(retriever),
-        nothing=UNKNOWN,
-        best_first=False,
-        failures={"the embedder fails": world.failing(retriever)},
-    )
+@dataclass(frozen=True, kw_only=True)
+class Transformer:
+    """A case of a transformer; `down` is one whose model fails, `loud` one that raises then."""
+
+    made: Any
+    down: Any = None
+    loud: Any = None
+    given: Callable[[World], list[Document]] = lambda world: world.documents
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, world: World, name: str) -> ConformanceReport:
+        given = self.given(world)
+        failures = {
+            str(raises): Failure(call=lambda by=by: list(map(found_of, by.transform_documents(given))), raises=raises)
+            for by, raises in ((self.down, False), (self.loud, True))
+            if by is not None
+        }
+        more: dict[str, Any] = {"failures": failures} if failures else {}
+        if "Entity" in name:  # of chunks, which are slices of the manuals
+            texts = {found_of(split).document_id: MANUALS[split.metadata["source"]] for split in given}
+            more["text_of"] = texts.__getitem__
+        return world.report(report_of_divider, transformer_subject(self.made, given, name=name, **self.how), **more)
 
 
-def _segments_over(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaSegmentRetriever(retriever=world.waiting(), neighbours=world.store)
-    return world.retriever(
-        retriever,
-        name="CatenaSegmentRetriever, retriever",
-        documents=world.documents,
-        given=list(world.splits),
-        best_first=False,
-        failures={"the retriever fails": world.failing(retriever, raises=True)},
-    )
+def _pictures(world: World) -> list[Document]:
+    picture = world.folder / "picture.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n picture")
+    shown = Document(id="i", page_content="Figure 1", metadata={"figure_file": str(picture)})
+    return [shown, Document(id="t", page_content="No picture.")]
 
 
-def _views(world: World) -> ConformanceReport:
-    views = adapters.CatenaViewTransformer()
-    store = InMemoryVectorStore(BagOfWords())
-    store.add_documents(views.transform_documents(world.sections))
-    parents = InMemoryStore()
-    parents.mset(views.parents(world.sections))
-    return world.retriever(
-        adapters.CatenaMultiViewRetriever(
-            vectorstore=store, docstore=parents, views=views.kinds, rule=ViewRankFusion(), k=4
+SHORT_CHUNKS = {"max_tokens": 60, "min_tokens": 5}
+BY_BOTH = [CodeDetector(), LLMDetector()]
+TRANSFORMERS: dict[str, Case] = {
+    "CatenaDocumentTransformer": Transformer(made=adapters.CatenaDocumentTransformer(**SHORT_CHUNKS)),
+    "CatenaDocumentTransformer, headed": Transformer(
+        made=adapters.CatenaDocumentTransformer(**SHORT_CHUNKS, content="headed")
+    ),
+    "CatenaDocumentTransformer, by meaning": Transformer(
+        made=adapters.CatenaDocumentTransformer(segmentation=EmbeddingOptions(), embeddings=BagOfWords()),
+        down=adapters.CatenaDocumentTransformer(
+            segmentation=SegmentOptions(), context=ContextOptions(), llm=DOWN, content="context"
         ),
-        documents=world.documents,
-        given=list(world.sections),
-        meeting=None,  # the store is asked in threads of its own
-    )
+    ),
+    "CatenaAtomicTransformer": Transformer(
+        made=adapters.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=divided)),
+        down=adapters.CatenaAtomicTransformer(llm=DOWN),
+    ),
+    "CatenaCaptionTransformer": Transformer(
+        made=adapters.CatenaCaptionTransformer(llm=ReplyingChatModel(reply=seeing)),
+        down=adapters.CatenaCaptionTransformer(llm=DOWN),
+        given=_pictures,
+        how={"sliced": False},
+    ),
+    "CatenaEntityTransformer": Transformer(
+        made=adapters.CatenaEntityTransformer(),
+        down=adapters.CatenaEntityTransformer(BY_BOTH, llm=DOWN),
+        loud=adapters.CatenaEntityTransformer(BY_BOTH, llm=DOWN, on_error="raise"),
+        given=lambda world: world.splits,
+    ),
+    "CatenaViewTransformer": Transformer(
+        made=adapters.CatenaViewTransformer(),
+        down=adapters.CatenaViewTransformer(["raw", Keywords()], llm=DOWN),
+        given=lambda world: world.sections,
+        how={"sliced": False, "alone": False},
+    ),
+}
 
 
-def _views_over(world: World) -> ConformanceReport:
-    inner = {"raw": world.waiting(), "other": world.store.as_retriever(search_kwargs={"k": 6})}
-    retriever = adapters.CatenaMultiViewRetriever(retrievers=inner, k=4)
-    strict = adapters.CatenaMultiViewRetriever(retrievers=inner, on_view_error="raise")
-    return world.retriever(
-        retriever,
-        name="CatenaMultiViewRetriever, retrievers",
-        documents=world.documents,
-        given=list(world.splits),
-        failures={
-            "a view fails": world.failing(retriever),
-            "a view fails, raise": world.failing(strict, raises=True),
-        },
-    )
-
-
-def _graph(world: World) -> ConformanceReport:
-    retriever = adapters.CatenaGraphRetriever(library=world.library, how=HOW, k=5)
-    return world.retriever(
-        retriever,
-        documents=world.whole,
-        filtering=by_title(retriever),
-        nothing=UNKNOWN,
-        failures={"the embedder fails": world.failing(retriever)},
-    )
-
-
-def _graph_over(world: World) -> ConformanceReport:
-    own: dict[str, Any] = {"retriever": world.waiting(), "graph": world.graph, "embeddings": BagOfWords(), "how": HOW}
-    retriever = adapters.CatenaGraphRetriever(**own, k=5)
-    strict = adapters.CatenaGraphRetriever(**own, on_retriever_error="raise")
-    return world.retriever(
-        retriever,
-        name="CatenaGraphRetriever, retriever",
-        documents=world.documents,
-        given=list(world.splits),
-        failures={
-            "the retriever fails": world.failing(retriever),
-            "the retriever fails, raise": world.failing(strict, raises=True),
-        },
-    )
-
-
-def _transformer(world: World) -> ConformanceReport:
-    transformer = adapters.CatenaDocumentTransformer(max_tokens=60, min_tokens=5)
-    return world.divider(transformer_subject(transformer, world.documents))
-
-
-def _transformer_headed(world: World) -> ConformanceReport:
-    transformer = adapters.CatenaDocumentTransformer(max_tokens=60, min_tokens=5, content="headed")
-    return world.divider(transformer_subject(transformer, world.documents, name="CatenaDocumentTransformer, headed"))
-
-
-def refusing(_: Any) -> str:
-    raise ValueError("the model is down")  # which is not tried again
-
-
-def _segmentation(world: World) -> ConformanceReport:
-    def by(model: ReplyingChatModel) -> adapters.CatenaDocumentTransformer:
-        return adapters.CatenaDocumentTransformer(
-            segmentation=SegmentOptions(), context=ContextOptions(), llm=model, content="context"
-        )
-
-    down = by(ReplyingChatModel(reply=refusing))
-    embedded = adapters.CatenaDocumentTransformer(segmentation=EmbeddingOptions(), embeddings=BagOfWords())
-    failure = Failure(call=lambda: [found_of(one) for one in down.transform_documents(world.documents)])
-    subject = transformer_subject(embedded, world.documents, name="CatenaDocumentTransformer, by meaning")
-    return world.divider(subject, failures={"the model fails": failure})
-
-
-def _entities(world: World) -> ConformanceReport:
-    def by(**how: Any) -> Any:
-        model = ReplyingChatModel(reply=refusing)
-        transformer = adapters.CatenaEntityTransformer([CodeDetector(), LLMDetector()], llm=model, **how)
-        return lambda: [found_of(one) for one in transformer.transform_documents(world.splits)]
-
-    return world.divider(
-        transformer_subject(adapters.CatenaEntityTransformer(), world.splits),
-        text_of={found_of(one).document_id: one_text for one, one_text in _texts_of_splits(world)}.__getitem__,
-        failures={
-            "the model fails": Failure(call=by()),
-            "the model fails, raise": Failure(call=by(on_error="raise"), raises=True),
-        },
-    )
-
-
-def _texts_of_splits(world: World) -> Iterator[tuple[Document, str]]:
-    for split in world.splits:
-        yield split, MANUALS[split.metadata["source"]]
-
-
-def _view_making(world: World) -> ConformanceReport:
-    down = adapters.CatenaViewTransformer(["raw", Keywords()], llm=ReplyingChatModel(reply=refusing))
-    failure = Failure(call=lambda: [found_of(one) for one in down.transform_documents(world.sections)])
-    return world.divider(
-        transformer_subject(adapters.CatenaViewTransformer(), world.sections, sliced=False, alone=False),
-        failures={"the model fails": failure},
-    )
-
-
-def _loader(world: World) -> ConformanceReport:
+def _loader(world: World, name: str) -> ConformanceReport:
     broken = world.folder / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 and nothing more")
 
-    def load(**how: Any) -> Any:
-        return lambda: [found_of(one) for one in adapters.CatenaLoader([*world.paths, broken], **how).load()]
+    def load(paths: Any = (*world.paths, broken), **how: Any) -> Any:
+        return lambda: [found_of(one) for one in adapters.CatenaLoader(paths, **how).load()]
 
-    subject = loader_subject(lambda: adapters.CatenaLoader(world.paths))
-    return world.divider(
-        subject,
-        one_by_one=lambda: [found_of(one) for path in world.paths for one in adapters.CatenaLoader(path).load()],
-        empty=lambda: [found_of(one) for one in adapters.CatenaLoader([]).load()],
-        failures={
-            "a file is broken": Failure(call=load(on_error="skip")),
-            "a file is broken, raise": Failure(call=load(), raises=True),
-        },
+    return world.report(
+        report_of_divider,
+        loader_subject(lambda: adapters.CatenaLoader(world.paths), name=name),
+        one_by_one=lambda: [one for path in world.paths for one in load(path)()],
+        empty=load([]),
+        failures={"skip": Failure(call=load(on_error="skip")), "raise": Failure(call=load(), raises=True)},
     )
+
+
+class _Blobs(BaseLoader):
+    """Loads files by a parser of blobs."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths, self.parser = tuple(paths), adapters.CatenaBlobParser()
+
+    def lazy_load(self) -> Iterator[Document]:
+        for path in self.paths:
+            yield from self.parser.lazy_parse(Blob.from_path(path))
+
+
+def _blobs(world: World, name: str) -> ConformanceReport:
+    empty = lambda: [found_of(one) for one in _Blobs([]).load()]  # noqa: E731
+    return world.report(report_of_divider, loader_subject(lambda: _Blobs(world.paths), name=name), empty=empty)
 
 
 class GatedReranker(FakeReranker):
@@ -528,159 +518,58 @@ class GatedReranker(FakeReranker):
         return super().score(query, texts)
 
 
-def _rerank(world: World) -> ConformanceReport:
+def _rerank(world: World, name: str) -> ConformanceReport:
     reranker, given = GatedReranker(world.gate), world.store.similarity_search(QUERIES[0], k=6)
 
     def limited(k: int | None = None, **how: Any) -> adapters.CatenaRerank:
         return adapters.CatenaRerank(reranker=reranker, calibration=Identity(), top_n=k, **how)
 
-    def failing(**how: Any) -> Failure:
-        def call() -> Any:
-            with world.broken():
-                return [found_of(one) for one in limited(**how).compress_documents(given, QUERIES[0])]
+    def failing(how: Any) -> Failure:
+        made = limited(on_failure=how)
+        return world.failing(lambda: made.compress_documents(given, QUERIES[0]), raises=how == "raise")
 
-        return Failure(call=call, raises=how["on_failure"] == "raise")
-
-    subject = compressor_subject(limited(), given, QUERIES[0], whole=world.documents, limited=limited)
-    return world.reranker(
-        subject,
-        meeting=_reranking(world, subject),
-        failures={
-            "the reranker fails": failing(on_failure="rank"),
-            "the reranker fails, raise": failing(on_failure="raise"),
-        },
+    subject = compressor_subject(limited(), given, QUERIES[0], whole=world.documents, limited=limited, name=name)
+    more = {"failures": {how: failing(how) for how in ("rank", "raise")}}
+    return world.report(
+        report_of_reranker, subject, meeting=world.meeting(lambda: subject.arerank(subject.query)), **more
     )
 
 
-def _reranking(world: World, subject: RerankerSubject) -> Any:
-    def built(meeting: Meeting) -> Any:
-        world.gate.meeting = meeting
-        return lambda: subject.arerank(subject.query)
-
-    return built
-
-
-def _extractor(world: World) -> ConformanceReport:
+def _extractor(world: World, name: str) -> ConformanceReport:
     extractor = adapters.CatenaSegmentExtractor(neighbours=world.store, params=SHORT)
-    subject = compressor_subject(extractor, world.hits, QUERIES[0], selects=False, whole=world.documents)
-    return world.reranker(subject, best_first=False)
+    how: dict[str, Any] = {"selects": False, "whole": world.documents, "name": name}
+    subject = compressor_subject(extractor, world.hits, QUERIES[0], **how)
+    return world.report(report_of_reranker, subject, best_first=False)
 
 
-def _chains(world: World) -> ConformanceReport:
+def _chains(world: World, name: str) -> ConformanceReport:
     def limited(k: int) -> adapters.CatenaChainCompressor:
         return adapters.CatenaChainCompressor(graph=world.graph, embeddings=BagOfWords(), how=HOW, k=k)
 
     given = world.store.similarity_search(QUERIES[0], k=4)
-    return world.reranker(
-        compressor_subject(limited(8), given, QUERIES[0], selects=False, whole=world.documents, limited=limited)
+    how: dict[str, Any] = {"selects": False, "whole": world.documents, "limited": limited, "name": name}
+    return world.report(report_of_reranker, compressor_subject(limited(8), given, QUERIES[0], **how))
+
+
+def _of_evaluator(evaluator: Any, cutoff: int | None = None) -> Case:
+    return lambda world, name: world.report(
+        report_of_evaluator, evaluator_subject(evaluator, cutoff=cutoff, name=name)
     )
 
 
-def divided(messages: list[Any]) -> str:
-    """Divide a passage into sentences, as a model should: one per line."""
-    passage = messages[-1].text.split("<passage>\n")[1].split("\n</passage>")[0]
-    return "\n".join(f"{part.strip()}." for part in passage.replace("\n", ". ").split(". ") if part.strip())
-
-
-def _atomic(world: World) -> ConformanceReport:
-    transformer = adapters.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=divided))
-    down = adapters.CatenaAtomicTransformer(llm=ReplyingChatModel(reply=refusing))
-    failure = Failure(call=lambda: [found_of(one) for one in down.transform_documents(world.documents)])
-    subject = transformer_subject(transformer, world.documents)
-    return world.divider(subject, failures={"the model fails": failure})
-
-
-def seeing(_: Any) -> str:
-    return "A cover with six screws."
-
-
-def _captions(world: World) -> ConformanceReport:
-    picture = world.folder / "picture.png"
-    picture.write_bytes(b"\x89PNG\r\n\x1a\n picture")
-    shown = Document(id="i", page_content="Figure 1", metadata={"figure_file": str(picture)})
-    given = [shown, Document(id="t", page_content="No picture.")]
-    down = adapters.CatenaCaptionTransformer(llm=ReplyingChatModel(reply=refusing))
-    failure = Failure(call=lambda: [found_of(one) for one in down.transform_documents(given)])
-    transformer = adapters.CatenaCaptionTransformer(llm=ReplyingChatModel(reply=seeing))
-    return world.divider(transformer_subject(transformer, given, sliced=False), failures={"the model fails": failure})
-
-
-class _Blobs(BaseLoader):
-    """Loads files by a parser of blobs."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths, self.parser = tuple(paths), adapters.CatenaBlobParser()
-
-    def lazy_load(self) -> Iterator[Document]:
-        for path in self.paths:
-            yield from self.parser.lazy_parse(Blob.from_path(path))
-
-
-def _blobs(world: World) -> ConformanceReport:
-    subject = loader_subject(lambda: _Blobs(world.paths), name="CatenaBlobParser")
-    return world.divider(subject, empty=lambda: [found_of(one) for one in _Blobs([]).load()])
-
-
-def remarks() -> list[Document]:
-    """Remarks on four things, enough for a tree."""
-    things = ("pump pressure bar", "valve opening spring", "fuse ampere current", "cover screw torque")
-    texts = [f"Remark {number} on {things[number % 4]}." for number in range(16)]
-    return [
-        Document(id=f"r{number}", page_content=text, metadata={"source": "r.md"}) for number, text in enumerate(texts)
-    ]
-
-
-def _trees(world: World) -> ConformanceReport:
-    options = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
-    given, embeddings = remarks(), adapters.CatenaEmbeddings(GatedEmbedder(world.gate))
-    trees = adapters.build_trees(given, embeddings, options=options)
-    retriever = adapters.CatenaTreeRetriever(trees=trees, embeddings=embeddings, k=4)
-    failures = {"the embedder fails, raise": world.failing(retriever, raises=True)}
-    return world.retriever(retriever, ("pump pressure", "cover screw torque"), given=given, failures=failures)
-
-
-def _embeddings(world: World) -> ConformanceReport:
-    return report_of_embedder(embeddings_subject(adapters.CatenaEmbeddings()), blocking_detector=world.detector)
-
-
-def _log_rank(world: World) -> ConformanceReport:
-    subject = evaluator_subject(log_rank_evaluator(n=10), name="log_rank_evaluator")
-    return report_of_evaluator(subject, blocking_detector=world.detector)
-
-
-def _recall(world: World) -> ConformanceReport:
-    subject = evaluator_subject(recall_evaluator(k=5), cutoff=5, name="recall_evaluator")
-    return report_of_evaluator(subject, blocking_detector=world.detector)
-
-
-CASES: dict[str, Callable[[World], ConformanceReport]] = {
+_CASES: dict[str, Case] = {
     "CatenaLoader": _loader,
-    "CatenaDocumentTransformer": _transformer,
-    "CatenaDocumentTransformer, headed": _transformer_headed,
-    "CatenaDocumentTransformer, by meaning": _segmentation,
-    "CatenaAtomicTransformer": _atomic,
-    "CatenaCaptionTransformer": _captions,
+    **TRANSFORMERS,
     "CatenaBlobParser": _blobs,
-    "CatenaEntityTransformer": _entities,
-    "CatenaViewTransformer": _view_making,
-    "CatenaRetriever": _library_retriever,
-    "CatenaRetriever, sections": _whole_sections,
-    "CatenaRetriever.over": _over_retrievers,
+    **RETRIEVERS,
     "CatenaRetriever.over, fusion": _fusion,
-    "CatenaSectionRetriever": _sections,
-    "CatenaSectionRetriever, budget": _passages,
-    "CatenaFigureRetriever": _figures,
-    "CatenaSegmentRetriever": _segments,
-    "CatenaSegmentRetriever, retriever": _segments_over,
-    "CatenaMultiViewRetriever": _views,
-    "CatenaMultiViewRetriever, retrievers": _views_over,
-    "CatenaGraphRetriever": _graph,
-    "CatenaGraphRetriever, retriever": _graph_over,
-    "CatenaTreeRetriever": _trees,
     "CatenaRerank": _rerank,
     "CatenaSegmentExtractor": _extractor,
     "CatenaChainCompressor": _chains,
-    "CatenaEmbeddings": _embeddings,
-    "log_rank_evaluator": _log_rank,
-    "recall_evaluator": _recall,
+    "CatenaEmbeddings": lambda world, name: world.report(
+        report_of_embedder, embeddings_subject(adapters.CatenaEmbeddings(), name=name)
+    ),
+    "log_rank_evaluator": _of_evaluator(log_rank_evaluator(n=10)),
+    "recall_evaluator": _of_evaluator(recall_evaluator(k=5), 5),
 }
+CASES = {name: partial(case, name=name) for name, case in _CASES.items()}

@@ -29,7 +29,7 @@ PAGE = ROOT / "docs" / "conformance.md"
 ROW = runpy.run_path(str(ROOT / "scripts" / "write_conformance.py"))["row"]
 
 FRAMEWORK = "langchain_core"
-ELSEWHERE = {"DocumentStore"}  # langchain_tests has a suite of stores: test_langchain_slots_running.py
+ELSEWHERE = {"DocumentStore"}  # langchain_tests has a suite of stores: test_langchain_slots.py
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-import langchain_catena
-import llama_index_catena
+import langchain_catena as lc
+import llama_index_catena as li
 from catena.segments import Constant
 from catena_bench.baselines import ClusterSummaries, RaptorOptions
 
@@ -33,14 +33,9 @@ DOCUMENTS = [LangChainDocument(part, metadata={"source": "a"}) for part in PARTS
 NODES = [NodeWithScore(node=TextNode(text=part)) for part in PARTS]
 
 
-def die(*asked: Any) -> Any:
+def die(*asked: Any, **how: Any) -> Any:
     ASKED.append("dead")
     raise ConnectionError("refused")
-
-
-class DeadRetriever(LangChainRetriever):
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> Any:
-        die()
 
 
 class Fine(LangChainRetriever):
@@ -48,19 +43,23 @@ class Fine(LangChainRetriever):
         return DOCUMENTS
 
 
+class DeadRetriever(Fine):
+    _get_relevant_documents = die
+
+
 class DeadCompressor(BaseDocumentCompressor):
     def compress_documents(self, *_: Any, **__: Any) -> Any:
-        die()
-
-
-class DeadNodes(BaseRetriever):
-    def _retrieve(self, query_bundle: QueryBundle) -> Any:
         die()
 
 
 class FineNodes(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return NODES
+
+
+class DeadNodes(FineNodes):
+    def _retrieve(self, query_bundle: QueryBundle) -> Any:
+        die()
 
 
 class DeadPostprocessor(BaseNodePostprocessor):
@@ -88,49 +87,25 @@ class LetterNodes(BaseEmbedding):
         die()
 
 
-def langchain_segments() -> Any:
-    return langchain_catena.CatenaSegmentRetriever(retriever=DeadRetriever())
-
-
-def langchain_views() -> Any:
-    return langchain_catena.CatenaMultiViewRetriever(retrievers={"gone": DeadRetriever(), "here": Fine()})
-
-
-def langchain_trees() -> Any:
-    trees = langchain_catena.build_trees(DOCUMENTS, Letters(), options=SMALL)
-    return langchain_catena.CatenaTreeRetriever(trees=trees, embeddings=Letters())
-
-
-def langchain_rerank() -> Any:
-    return langchain_catena.CatenaRerank(reranker=DeadCompressor(), calibration=Constant())
-
-
-def llama_index_views() -> Any:
-    return llama_index_catena.CatenaMultiViewRetriever({"gone": DeadNodes(), "here": FineNodes()}, parents={})
-
-
-def llama_index_vector_views() -> Any:
-    index = VectorStoreIndex([node.node for node in NODES], embed_model=LetterNodes())
-    return llama_index_catena.CatenaMultiViewRetriever(index, views=("summary",))
-
-
-def llama_index_segments() -> Any:
-    return llama_index_catena.CatenaSegmentRetriever(DeadNodes())
-
-
-def llama_index_trees() -> Any:
-    tree = llama_index_catena.build_tree([NODES[0].node], LetterNodes(), options=SMALL)
-    return llama_index_catena.CatenaTreeRetriever(tree, LetterNodes())
-
-
-def llama_index_rerank() -> Any:
-    return llama_index_catena.CatenaRerank(DeadPostprocessor(), calibration=Constant())
-
-
-MADE = (
-    langchain_segments, langchain_views, langchain_trees, langchain_rerank,
-    llama_index_views, llama_index_vector_views, llama_index_segments, llama_index_trees, llama_index_rerank,
-)  # fmt: skip
+BROKEN = {"gone": DeadRetriever(), "here": Fine()}
+BROKEN_NODES = {"gone": DeadNodes(), "here": FineNodes()}
+MADE: dict[str, Callable[[], Any]] = {
+    "langchain segments": lambda: lc.CatenaSegmentRetriever(retriever=DeadRetriever()),
+    "langchain views": lambda: lc.CatenaMultiViewRetriever(retrievers=BROKEN),
+    "langchain trees": lambda: lc.CatenaTreeRetriever(
+        trees=lc.build_trees(DOCUMENTS, Letters(), options=SMALL), embeddings=Letters()
+    ),
+    "langchain rerank": lambda: lc.CatenaRerank(reranker=DeadCompressor(), calibration=Constant()),
+    "llama_index views": lambda: li.CatenaMultiViewRetriever(BROKEN_NODES, parents={}),
+    "llama_index vector views": lambda: li.CatenaMultiViewRetriever(
+        VectorStoreIndex([node.node for node in NODES], embed_model=LetterNodes()), views=("summary",)
+    ),
+    "llama_index segments": lambda: li.CatenaSegmentRetriever(DeadNodes()),
+    "llama_index trees": lambda: li.CatenaTreeRetriever(
+        li.build_tree([NODES[0].node], LetterNodes(), options=SMALL), LetterNodes()
+    ),
+    "llama_index rerank": lambda: li.CatenaRerank(DeadPostprocessor(), calibration=Constant()),
+}
 
 
 def ask(asked: Any, is_async: bool) -> Any:
@@ -149,11 +124,11 @@ def ask(asked: Any, is_async: bool) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("name", MADE)
 def test_a_dead_service_is_asked_twice_at_the_first_question_and_not_at_the_next_two(
-    make: Callable[[], Any], is_async: bool
+    name: str, is_async: bool
 ) -> None:
-    asked, other, calls = make(), make(), []
+    asked, other, calls = MADE[name](), MADE[name](), []
     for each in (asked, asked, asked, other):
         ASKED.clear()
         with suppress(Exception):

@@ -1,4 +1,4 @@
-"""The chain from a question to an answer with verified citations: over a library and over any retriever."""
+"""Chains from a question to an answer, with verified citations or in a few words, and the searches of a question."""
 
 from __future__ import annotations
 
@@ -8,33 +8,23 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
-from langchain_fakes import ReplyingChatModel
+from langchain_fakes import QUESTION, ReplyingChatModel, Traces, children, chunks, module_library, store
 
+import langchain_catena as lc
 from catena import Library
 from catena.answering import AnswerOptions
 from catena.effects import Journal, Services
 from catena.model import ServiceError
 from catena.segments import ExtractionParams, SegmentSearch
-from langchain_catena import CatenaRetriever, CatenaSegmentRetriever, segment_answer_chain
 
-MANUAL = """# {name} manual
-
-## Cover
-
-Tighten the cover screws of the {name} to {torque} Nm, crosswise, in two passes.
-
-## Data
-
-| Quantity | Value |
-|---|---|
-| Mass of the unit | {mass} |
-"""
-QUESTION = "How tight are the cover screws of the HX210?"
+MANUAL = "# {0} manual\n\n## Cover\n\nTighten the cover screws of the {0} to {1} Nm, crosswise, in two passes.\n\n"
+MANUAL += "## Data\n\n| Quantity | Value |\n|---|---|\n| Mass of the unit | {2} |\n"
+TOLD = (("HX200", "3.2", "2 kg"), ("HX210", "4.5", "3 kg"))
+library = module_library({f"{name.lower()}.md": MANUAL.format(name, torque, mass) for name, torque, mass in TOLD})
 
 
 def quoting(messages: list[BaseMessage]) -> str:
@@ -54,161 +44,90 @@ def model() -> ReplyingChatModel:
     return ReplyingChatModel(reply=quoting)
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("manuals")
-    for name, torque, mass in (("HX200", "3.2", "2 kg"), ("HX210", "4.5", "3 kg")):
-        text = MANUAL.format(name=name, torque=torque, mass=mass)
-        (folder / f"{name.lower()}.md").write_text(text, encoding="utf-8")
-    with Library.open(folder / "library") as opened:
-        opened.index(sorted(folder.glob("*.md")))
-        yield opened
+def answer(source: Any, model: Any, question: str = QUESTION, **how: Any) -> dict[str, Any]:
+    return lc.segment_answer_chain(source, model, **how).invoke(question)
 
 
-def test_an_answer_comes_with_what_proves_it_and_what_does_not(library: Library, model: ReplyingChatModel) -> None:
-    result = segment_answer_chain(library, model).invoke(QUESTION)
+async def test_an_answer_comes_with_what_proves_it_and_what_does_not(library: Library, model: Any) -> None:
+    chain = lc.segment_answer_chain(library, model)
+    result = chain.invoke(QUESTION)
+    with blockbuster_ctx(["catena", "langchain_catena"]):
+        assert await chain.ainvoke(QUESTION) == result
+    assert chain.batch([QUESTION]) == await chain.abatch([QUESTION]) == [result]
     assert result["question"] == QUESTION
     assert result["answer"].startswith("Tighten them to 4.5 Nm [")
     good, bad = result["citations"]
-    assert good["verified"]
-    assert good["state"] == "exact"
-    assert good["citation"] == "HX210 manual, line 5"
+    known = {"verified": True, "state": "exact", "citation": "HX210 manual, line 5", "lines": [5, 5], "pages": None}
+    assert good.items() >= known.items()
     text = library.get(good["document_id"]).document.text
     assert text[good["start_index"] : good["end_index"]] == good["quote"]
-    assert good["lines"] == [5, 5]
-    assert not bad["verified"]
-    assert bad["state"] == "missing"
+    assert (bad["verified"], bad["state"]) == (False, "missing")
     assert any("steel" in statement for statement in result["unsupported"])
     assert 0 < result["coverage"] < 1
     passage = result["passages"][good["number"] - 1]
-    assert passage["number"] == good["number"]
+    assert (passage["number"], passage["document_id"]) == (good["number"], good["document_id"])
     assert good["quote"] in passage["text"]
+    assert passage["value"] > 0
     assert json.loads(json.dumps(result)) == result, "all of it is JSON"
+    headed = lc.CatenaSegmentRetriever(library=library, content="headed")
+    assert answer(headed, model) == result  # headers in the content are not quoted as text
 
 
-def test_the_model_reads_all_documents_and_is_told_where_they_differ(
-    library: Library, model: ReplyingChatModel
-) -> None:
-    result = segment_answer_chain(CatenaSegmentRetriever(library=library), model).invoke(
-        "What is the mass of the HX200 and of the HX210?"
-    )
+def test_the_model_reads_all_documents_and_is_told_where_they_differ(library: Library, model: Any) -> None:
+    result = answer(library, model, "What is the mass of the HX200 and of the HX210?")
     assert {passage["document_id"] for passage in result["passages"]} == {"hx200.md", "hx210.md"}
     (conflict,) = [each for each in result["conflicts"] if "Mass" in each["label"]]
     assert conflict["expected"], "they are different products"
     assert len(conflict["passages"]) == 2
     prompt = str(model.sent[0][-1].content)
     assert "2 kg" in prompt
-    assert "different products" in prompt
+    assert conflict["note"] in prompt
 
 
-async def test_async_gives_the_same_without_blocking_the_loop(library: Library, model: ReplyingChatModel) -> None:
-    chain = segment_answer_chain(library, model)
-    plain = chain.invoke(QUESTION)
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        assert await chain.ainvoke(QUESTION) == plain
-    assert chain.batch([QUESTION, QUESTION]) == [plain, plain]
-    assert await chain.abatch([QUESTION]) == [plain]
-
-
-def test_without_passages_no_model_is_asked_and_what_stands_nowhere_is_told(
-    library: Library, model: ReplyingChatModel
-) -> None:
-    for source in (library, CatenaSegmentRetriever(library=library), CatenaRetriever(library=library)):
-        result = segment_answer_chain(source, model).invoke("How tight are the cover screws of the HX290?")
-        assert result["answer"] == ""
+def test_without_passages_no_model_is_asked_and_what_stands_nowhere_is_told(library: Library, model: Any) -> None:
+    for source in (library, lc.CatenaSegmentRetriever(library=library), lc.CatenaRetriever(library=library)):
+        result = answer(source, model, "How tight are the cover screws of the HX290?")
+        assert (result["answer"], result["coverage"]) == ("", 0.0)
         assert result["passages"] == result["citations"] == []
-        assert result["coverage"] == 0.0
         assert result["unknown"] == ["'HX290' stands nowhere in the documents; near it: HX200, HX210"]
+    assert answer(RunnableLambda(lambda _: []), model)["answer"] == ""
     assert model.sent == []
 
 
-def test_any_retriever_will_do(model: ReplyingChatModel) -> None:
+def test_any_retriever_will_do(model: Any) -> None:
     text = "Tighten the cover screws of the HX210 to 4.5 Nm, crosswise."
-    bare = [Document(page_content=text), Document(page_content="Something else.", metadata={"source": "x"})]
-    result = segment_answer_chain(RunnableLambda(lambda _: bare), model).invoke(QUESTION)
-    good = result["citations"][0]
-    assert good["verified"]
-    assert good["start_index"] is None, "nobody said where in its document the text begins"
-    homeless = [Document(page_content=text), Document(page_content="Nobody says whose this is.")]
-    apart = segment_answer_chain(RunnableLambda(lambda _: homeless), model).invoke(QUESTION)
-    assert len({passage["document_id"] for passage in apart["passages"]}) == 2
-    placed = [Document(page_content=text, metadata={"source": "hx210.md", "start_index": 100, "title": "HX210"})]
-    result = segment_answer_chain(RunnableLambda(lambda _: placed), model).invoke(QUESTION)
-    assert result["citations"][0]["start_index"] == 100
-    assert result["citations"][0]["citation"] == "HX210"
-    assert segment_answer_chain(RunnableLambda(lambda _: []), model).invoke(QUESTION)["answer"] == ""
+
+    def found(**metadata: Any) -> Any:
+        documents = [Document(page_content=text, metadata=metadata), Document(page_content="Nobody says whose.")]
+        return answer(RunnableLambda(lambda _: documents), model)
+
+    bare, placed = found(), found(source="hx210.md", start_index=100, title="HX210")
+    assert bare["citations"][0]["verified"]
+    assert bare["citations"][0]["start_index"] is None, "nobody said where in its document the text begins"
+    assert len({passage["document_id"] for passage in bare["passages"]}) == 2
+    assert (placed["citations"][0]["start_index"], placed["citations"][0]["citation"]) == (100, "HX210")
 
 
-def test_headers_in_the_content_are_not_quoted_as_text(library: Library, model: ReplyingChatModel) -> None:
-    headed = CatenaSegmentRetriever(library=library, content="headed")
-    plain = segment_answer_chain(library, model).invoke(QUESTION)
-    assert segment_answer_chain(headed, model).invoke(QUESTION) == plain
+async def test_callbacks_reach_retriever_and_model_in_larger_chains(library: Library, model: Any) -> None:
+    traces, chain = [Traces(), Traces()], lc.segment_answer_chain(library, model)
+    larger = {"asked": RunnablePassthrough(), "found": chain} | RunnableLambda(lambda both: len(both["found"]))
+    assert larger.invoke(QUESTION) == 8
+    chain.invoke(QUESTION, traces[0].config)
+    await chain.ainvoke(QUESTION, traces[1].config)
+    for root in (each.root for each in traces):
+        assert (root.name, children(root)) == ("segment_answer", ["CatenaSegmentRetriever", "ReplyingChatModel"])
 
 
-class Runs(BaseCallbackHandler):
-    """Keeps the names of what ran, and under what."""
-
-    def __init__(self) -> None:
-        self.kinds: dict[Any, str] = {}
-        self.parents: dict[str, Any] = {}
-
-    def _note(self, kind: str, run_id: Any, parent_run_id: Any) -> None:
-        self.kinds[run_id] = kind
-        self.parents[kind] = parent_run_id
-
-    def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, **kwargs) -> None:
-        self._note(kwargs.get("name") or "chain", run_id, parent_run_id)
-
-    def on_retriever_start(self, serialized, query, *, run_id, parent_run_id=None, **kwargs) -> None:
-        self._note("retriever", run_id, parent_run_id)
-
-    def on_chat_model_start(self, serialized, messages, *, run_id, parent_run_id=None, **kwargs) -> None:
-        self._note("model", run_id, parent_run_id)
-
-    def check(self) -> None:
-        assert self.kinds[self.parents["retriever"]] == "segment_answer"
-        assert self.kinds[self.parents["model"]] == "segment_answer"
-
-
-class AsyncRuns(Runs, AsyncCallbackHandler):
-    async def on_chain_start(self, *args, **kwargs) -> None:
-        Runs.on_chain_start(self, *args, **kwargs)
-
-    async def on_retriever_start(self, *args, **kwargs) -> None:
-        Runs.on_retriever_start(self, *args, **kwargs)
-
-    async def on_chat_model_start(self, *args, **kwargs) -> None:
-        Runs.on_chat_model_start(self, *args, **kwargs)
-
-
-async def test_callbacks_reach_retriever_and_model(library: Library, model: ReplyingChatModel) -> None:
-    chain = segment_answer_chain(library, model)
-    runs, async_runs = Runs(), AsyncRuns()
-    chain.invoke(QUESTION, {"callbacks": [runs]})
-    runs.check()
-    await chain.ainvoke(QUESTION, {"callbacks": [async_runs]})
-    async_runs.check()
-
-
-def test_it_is_a_part_of_larger_chains(library: Library, model: ReplyingChatModel) -> None:
-    chain = {"asked": RunnablePassthrough(), "found": segment_answer_chain(library, model)} | RunnableLambda(
-        lambda both: (both["asked"], len(both["found"]["citations"]))
-    )
-    assert chain.invoke(QUESTION) == (QUESTION, 2)
-
-
-def test_options_budget_and_journal_are_obeyed(library: Library, model: ReplyingChatModel, tmp_path) -> None:
+def test_options_budget_and_journal_are_obeyed(library: Library, model: Any, tmp_path) -> None:
     everything = SegmentSearch(extraction=ExtractionParams(minimum_value=0.0, length_adjustment="off"))
-    source = CatenaSegmentRetriever(library=library, options=everything)
+    source = lc.CatenaSegmentRetriever(library=library, options=everything)
     with Journal.open(tmp_path / "journal.db") as journal:
-        chain = segment_answer_chain(
-            source, model, options=AnswerOptions(budget_tokens=90), services=Services(journal=journal)
-        )
-        small = chain.invoke(QUESTION)
-        assert chain.invoke(QUESTION) == small
+        how: dict[str, Any] = {"options": AnswerOptions(budget_tokens=90), "services": Services(journal=journal)}
+        small = answer(source, model, **how)
+        assert answer(source, model, **how) == small
     assert len(model.sent) == 1
-    whole = segment_answer_chain(source, model).invoke(QUESTION)
-    assert sum(len(each["text"]) for each in small["passages"]) < sum(len(each["text"]) for each in whole["passages"])
+    sizes = [sum(len(each["text"]) for each in found["passages"]) for found in (small, answer(source, model))]
+    assert sizes[0] < sizes[1]
 
 
 def test_a_model_that_fails_is_told_by_name(library: Library) -> None:
@@ -216,8 +135,38 @@ def test_a_model_that_fails_is_told_by_name(library: Library) -> None:
         raise RuntimeError("no credit")
 
     with pytest.raises(ServiceError, match="no credit"):
-        segment_answer_chain(library, ReplyingChatModel(reply=fail)).invoke(QUESTION)
-    untidy = segment_answer_chain(library, FakeListChatModel(responses=["4.5 Nm [7]."])).invoke(QUESTION)
+        answer(library, ReplyingChatModel(reply=fail))
+    untidy = answer(library, ReplyingChatModel(reply=lambda _: "4.5 Nm [7]."))
     assert untidy["citations"] == []
     assert untidy["unsupported"]
     assert "[7]" not in untidy["answer"]
+
+
+async def test_a_question_becomes_searches_by_a_model_or_without_one() -> None:
+    compound = "When was the pump built? Who built it?"
+    assert lc.query_writer().invoke(compound) == await lc.query_writer().ainvoke(compound)
+    assert len(lc.query_writer().invoke(compound)) == 2
+    model = ReplyingChatModel(reply=lambda _: json.dumps(["pump built when", "builder of the pump"]))
+    traces, writer = Traces(), lc.query_writer(model, n=3)
+    assert writer.invoke(compound, traces.config) == [compound, "pump built when", "builder of the pump"]
+    assert await writer.ainvoke(compound) == writer.invoke(compound)
+    assert children(traces.root) == ["ReplyingChatModel"]
+    many = MultiQueryRetriever(
+        retriever=store().as_retriever(search_kwargs={"k": 1}),
+        llm_chain=RunnableLambda(lambda given: given["question"]) | lc.query_writer(),
+    )
+    assert len(many.invoke("How tight are the cover screws? When is the seal checked?")) == 2
+
+
+async def test_a_short_answer_is_read_from_chains() -> None:
+    graph, kept = lc.build_graph(chunks(), lc.CatenaEmbeddings()), store()
+    retriever = lc.CatenaGraphRetriever(vectorstore=kept, graph=graph, k=3)
+    chain = lc.chain_answer_chain(retriever, ReplyingChatModel(reply=lambda _: "<answer>4.5 Nm</answer>"))
+    traces = Traces()
+    answered = chain.invoke(QUESTION, traces.config)
+    assert (answered["question"], answered["answer"]) == (QUESTION, "4.5 Nm")
+    assert answered["documents"] == retriever.invoke(QUESTION)
+    assert (await chain.ainvoke(QUESTION))["answer"] == "4.5 Nm"
+    assert {"CatenaGraphRetriever", "ReplyingChatModel"} <= set(children(traces.root))
+    nothing = lc.chain_answer_chain(retriever, ReplyingChatModel(reply=lambda _: "not answerable"))
+    assert nothing.invoke(QUESTION)["answer"] is None

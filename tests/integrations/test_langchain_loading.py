@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
+from langchain_core.documents.base import Blob
 from langchain_fakes import ReplyingChatModel, charts
 
 from catena import Library
 from catena.effects import Complete, Journal, Services
-from catena.formatting import FormatOptions
-from catena.model import ParameterError, ParseError, ServiceError
+from catena.formatting import FidelityReport, FormatOptions, Formatted
+from catena.model import Document as CoreDocument
+from catena.model import PageNote, ParameterError, Parsed, ParseError, ServiceError
 from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
-from langchain_catena import CatenaDocumentTransformer, CatenaLoader, LangChainLLM, to_core_document
+from langchain_catena import CatenaBlobParser, CatenaDocumentTransformer, CatenaLoader, LangChainLLM, to_core_document
+from langchain_catena.convert import loaded_document
 
 SMALL = FormatOptions(window=250, padding=40)
 
@@ -87,15 +90,10 @@ def test_chunks_of_a_loaded_file_know_their_pages_and_are_exact(pdf: Path, tmp_p
         assert f"page {metadata['first_page']}" in metadata["citation"].replace("pages", "page")
 
 
-@pytest.mark.parametrize("offsets", ["0 5", "0 9 4 13", "1 13", "13", "0 x 13", "", "0 ² 13"])
+@pytest.mark.parametrize("offsets", ["0 5", "0 9 4 13", "1 13", "13", "0 x 13", "", "0 ² 13", "0 5 5 13"])
 def test_pages_counted_in_another_text_are_not_believed(offsets: str) -> None:
     document = Document(page_content="Some text now", metadata={"page_offsets": offsets})
-    assert to_core_document(document).page_starts == ()
-
-
-def test_pages_counted_in_this_text_are() -> None:
-    document = Document(page_content="Some text now", metadata={"page_offsets": "0 5 5 13"})
-    assert to_core_document(document).page_starts == (0, 5, 5)
+    assert to_core_document(document).page_starts == ((0, 5, 5) if offsets == "0 5 5 13" else ())
 
 
 async def test_async_gives_the_same_without_blocking_the_loop(folder: Path, truth: str) -> None:
@@ -108,9 +106,11 @@ async def test_async_gives_the_same_without_blocking_the_loop(folder: Path, trut
 
 
 def test_a_faithful_model_writes_every_page(pdf: Path, truth: str) -> None:
-    loader = CatenaLoader(pdf, llm=chat(truth), options=SMALL)
+    loader = CatenaLoader(pdf, services=Services(llm=LangChainLLM(chat(truth))), options=SMALL)
     (document,) = loader.load()
     assert words(document.page_content) == words(truth)
+    assert words(to_core_document(document).text) == words(truth)
+    assert len(to_core_document(document).page_starts) == document.metadata["total_pages"]
     metadata = document.metadata
     pages = metadata["total_pages"]
     assert (metadata["pages_by_model"], metadata["pages_asked_again"], metadata["pages_from_layout"]) == (pages, 0, 0)
@@ -175,16 +175,6 @@ def test_files_are_written_side_by_side_in_their_order(folder: Path, tmp_path: P
     assert [Path(source).stem for source in loader.fidelity] == list("abc")
 
 
-def test_what_a_model_wrote_goes_into_a_library_with_its_pages(pdf: Path, truth: str, tmp_path: Path) -> None:
-    (document,) = CatenaLoader(pdf, llm=chat(truth), options=SMALL).load()
-    with Library.open(tmp_path / "library") as library:
-        library.add(to_core_document(document))
-        assert library.verify() == ()
-        entry = library.get(document.id)
-    assert entry.document.text == document.page_content
-    assert entry.chunks[-1].pages[1] == document.metadata["total_pages"]
-
-
 def test_a_file_that_gives_no_document_raises_or_is_named(tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("# Good\n\nText.\n")
     (tmp_path / "blank.md").write_text("  \n")
@@ -197,14 +187,13 @@ def test_a_file_that_gives_no_document_raises_or_is_named(tmp_path: Path) -> Non
     assert [document.metadata["title"] for document in loader.load()] == ["Good"]
     assert [Path(source).name for source in loader.failures] == ["blank.md", "gone.pdf", "odd.docx"]
     assert loader.failures[str(paths[1])].state == "missing"
-    assert [document.metadata["title"] for document in CatenaLoader(tmp_path, on_error="skip").load()] == ["Good"]
-
-
-def test_what_failed_is_that_of_the_last_load(tmp_path: Path) -> None:
-    loader = CatenaLoader(tmp_path / "late.md", on_error="skip")
-    assert (loader.load(), len(loader.failures)) == ([], 1)
-    (tmp_path / "late.md").write_text("Here.")
-    assert (len(loader.load()), loader.failures) == (1, {})
+    paths[0].write_text("# Late\n\nText.\n")
+    assert len(loader.load()) == 2
+    assert [Path(source).name for source in loader.failures] == ["gone.pdf", "odd.docx"]  # of the last load
+    documents = CatenaLoader([paths[3], paths[2]]).lazy_load()  # one after the other, as they are asked for
+    assert next(documents).metadata["title"] == "Good"
+    with pytest.raises(ParseError, match=r"odd\.docx"):
+        next(documents)
 
 
 def test_pictures_are_written_where_the_markdown_links_to(tmp_path: Path) -> None:
@@ -222,19 +211,25 @@ def test_pictures_are_written_where_the_markdown_links_to(tmp_path: Path) -> Non
         CatenaLoader(tmp_path, llm=chat(""), figure_folder=folder)
 
 
-def test_files_are_read_one_after_the_other_as_they_are_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# A\n\nText.\n")
-    (tmp_path / "b.md").write_text(" ")
-    documents = CatenaLoader(tmp_path).lazy_load()
-    assert next(documents).metadata["title"] == "A"
-    with pytest.raises(ParseError, match=r"b\.md"):
-        next(documents)
+def test_pages_that_gave_no_text_are_named() -> None:
+    document = CoreDocument(id="a", text="One.", source="a.pdf", media_type="text/plain")
+    states = enumerate(("no-text", "blank", "failed"), start=2)
+    notes = tuple(PageNote(page=page, state=state, why="") for page, state in states)
+    formatted = Formatted(document=document, fidelity=FidelityReport(document_id="a", source="a.pdf", pages=()))
+    found = loaded_document(Parsed(document=document, notes=notes), formatted)
+    assert found.metadata["unread_pages"] == "2, 4"
 
 
-def test_a_model_within_services_will_do(pdf: Path, truth: str) -> None:
-    services = Services(llm=LangChainLLM(chat(truth)))
-    (document,) = CatenaLoader(pdf, services=services, options=SMALL).load()
-    assert words(document.page_content) == words(truth)
+def test_blobs_become_markdown_with_their_pages() -> None:
+    parser = CatenaBlobParser()
+    blobs = [Blob.from_data(charts(), path="charts.pdf", metadata={"owner": "me"})]
+    blobs.append(Blob.from_data("# HX210\n\nIt holds 3 bar.\n", path="hx210.md"))
+    charted, manual = [document for blob in blobs for document in parser.lazy_parse(blob)]
+    about = {"owner": "me", "total_pages": 2, "source": "charts.pdf"}
+    assert charted.metadata.items() >= about.items()
+    assert (manual.page_content, manual.metadata["title"]) == ("# HX210\n\nIt holds 3 bar.\n", "HX210")
+    with pytest.raises(ParseError, match="empty"):
+        parser.parse(Blob.from_data(" \n", path="a.md"))
 
 
 def test_bad_options_are_named(folder: Path) -> None:

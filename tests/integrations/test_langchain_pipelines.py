@@ -1,49 +1,45 @@
-"""Real pipelines of LangChain with parts of ours in them: chains, agents, compressors, retrievers, `index()`."""
+"""Real pipelines of LangChain with parts of ours in them: chains, agents, compressors, ensembles, `index()`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever, MultiVectorRetriever
+from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnablePassthrough
-from langchain_core.stores import InMemoryStore
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_core.tracers.schemas import Run
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_fakes import ReplyingChatModel
-from langchain_slots import MANUAL, QUESTION, Traces, chunks, retriever_of, small_library, store
+from langchain_fakes import (
+    MANUAL,
+    QUESTION,
+    SUNSET,
+    ReplyingChatModel,
+    Traces,
+    chunks,
+    retriever_of,
+    small_library,
+    store,
+)  # fmt: skip
 from langgraph.graph import END, START, StateGraph
-from langgraph.prebuilt import ToolNode
 from typing_extensions import TypedDict
 
+import langchain_catena as lc
 from catena import Library
 from catena.segments import Constant
 from catena.testing import FakeReranker
-from langchain_catena import (
-    CatenaChainCompressor,
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentExtractor,
-    CatenaViewTransformer,
-    build_graph,
-    with_content_ids,
-)
 
-SUNSET = pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 PROMPT = ChatPromptTemplate.from_template("Answer from this alone:\n{context}\n\nQuestion: {question}")
+NOWHERE = "How tight are the cover screws of the HX290?"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +78,17 @@ async def test_a_chain_answers_from_any_retriever(library: Library, kind: str) -
     assert {"chain", "retriever", "prompt", "llm", "parser"} <= set(kinds)
 
 
+def test_a_chain_can_branch_on_what_stands_nowhere(library: Library) -> None:
+    retriever = lc.CatenaRetriever(library=library)
+
+    def told(asked: str) -> str | None:
+        return "; ".join(map(str, retriever.ranking(asked).unknown)) or None
+
+    chain = RunnableLambda(lambda asked: told(asked) or answering(retriever))
+    assert chain.invoke(NOWHERE).startswith("'HX290' stands nowhere")
+    assert chain.invoke(QUESTION) == "4.5 Nm"
+
+
 # Agents.
 
 
@@ -100,25 +107,23 @@ class ToolCaller(ReplyingChatModel):
         return AIMessage("", tool_calls=[call])
 
 
-def search_tool(retriever: BaseRetriever) -> Any:
-    return create_retriever_tool(
-        retriever, "search_manuals", "Searches manuals.", response_format="content_and_artifact"
-    )
-
-
 async def test_an_agent_calls_our_retriever_as_a_tool(library: Library) -> None:
-    tool = search_tool(CatenaRetriever(library=library, k=2, tell_unknown=True))
-    agent = create_agent(ToolCaller(reply=reads), [tool])
-    asked, traces = {"messages": [("user", QUESTION)]}, Traces()
+    retriever = lc.CatenaRetriever(library=library, k=2, tell_unknown=True)
+    how: dict[str, Any] = {"response_format": "content_and_artifact"}
+    tool = create_retriever_tool(retriever, "search_manuals", "Searches manuals.", **how)
+    agent, asked, traces = create_agent(ToolCaller(reply=reads), [tool]), {"messages": [("user", QUESTION)]}, Traces()
     done = agent.invoke(asked, traces.config)["messages"]
     assert [message.type for message in done] == ["human", "ai", "tool", "ai"]
     assert done[-1].text == "4.5 Nm"
     assert done[2].artifact[0].metadata["citation"] == "HX210 Manual › Mounting, lines 3-5"
     assert {"CatenaRetriever", "search_manuals"} <= {run.name for run in every_run(traces.root)}
     assert (await agent.ainvoke(asked))["messages"][-1].text == "4.5 Nm"
-    nowhere = agent.invoke({"messages": [("user", "How tight are the cover screws of the HX290?")]})["messages"]
+    nowhere = agent.invoke({"messages": [("user", NOWHERE)]})["messages"]
     assert "'HX290' stands nowhere in the documents" in nowhere[2].text
     assert nowhere[-1].text == "I do not know."
+    cited = PromptTemplate.from_template("[{citation}] {page_content}")
+    plain = create_retriever_tool(retriever, "manuals", "Searches the manuals.", document_prompt=cited)
+    assert plain.invoke({"query": QUESTION}).startswith("[HX210 Manual › Mounting, lines 3-5] ##")
 
 
 class Asked(TypedDict):
@@ -128,7 +133,7 @@ class Asked(TypedDict):
 
 
 async def test_a_graph_of_langgraph_has_it_as_a_node(library: Library) -> None:
-    retriever = CatenaRetriever(library=library, k=2)
+    retriever = lc.CatenaRetriever(library=library, k=2)
 
     async def search(state: Asked) -> dict[str, Any]:
         return {"documents": await retriever.ainvoke(state["question"])}
@@ -150,56 +155,28 @@ async def test_a_graph_of_langgraph_has_it_as_a_node(library: Library) -> None:
     assert found.parent_run_id is not None
 
 
-async def test_a_tool_node_calls_it_too(library: Library) -> None:
-    tool = search_tool(CatenaRetriever(library=library, k=1))
-    call = {"name": "search_manuals", "args": {"query": QUESTION}, "id": "1", "type": "tool_call"}
-    (reply,) = await tool.abatch([call])
-    assert "4.5 Nm" in reply.content
-    graph = StateGraph(dict)
-    assert ToolNode([tool]).tools_by_name["search_manuals"] is tool
-    assert graph is not None
-
-
 # Compressors and other retrievers.
 
-
-def compressors() -> list[Callable[[], Any]]:
-    return [
-        lambda: CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=3),
-        lambda: CatenaSegmentExtractor(calibration=Constant()),
-        lambda: CatenaChainCompressor(graph=build_graph(chunks(), CatenaEmbeddings()), embeddings=CatenaEmbeddings()),
-    ]
+RERANK = lc.CatenaRerank(reranker=FakeReranker(), calibration=Constant(), top_n=3)
+EXTRACT = lc.CatenaSegmentExtractor(calibration=Constant())
 
 
-@pytest.mark.parametrize("number", range(3))
-async def test_a_compression_retriever_takes_each_compressor(number: int) -> None:
-    made = compressors()[number]()
-    retriever = ContextualCompressionRetriever(base_compressor=made, base_retriever=store().as_retriever())
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RERANK,
+        lambda: EXTRACT,
+        lambda: DocumentCompressorPipeline(transformers=[RERANK, EXTRACT]),
+        lambda: lc.CatenaChainCompressor(
+            graph=lc.build_graph(chunks(), lc.CatenaEmbeddings()), embeddings=lc.CatenaEmbeddings()
+        ),
+    ],
+)
+async def test_a_compression_retriever_takes_each_compressor(make: Any) -> None:
+    retriever = ContextualCompressionRetriever(base_compressor=make(), base_retriever=store().as_retriever())
     found = retriever.invoke(QUESTION)
     assert found
     assert await retriever.ainvoke(QUESTION) == found
-    assert answering(retriever).invoke(QUESTION) == "4.5 Nm"
-
-
-async def test_a_pipeline_of_compressors_reranks_and_then_extracts(library: Library) -> None:
-    rerank, extract = (compressors()[number]() for number in (0, 1))
-    both = DocumentCompressorPipeline(transformers=[rerank, extract])
-    retriever = ContextualCompressionRetriever(
-        base_compressor=both, base_retriever=CatenaRetriever(library=library, k=4)
-    )
-    traces = Traces()
-    found = retriever.invoke(QUESTION, traces.config)
-    assert found[0].metadata["catena"]["scale"] == "value"
-    assert await retriever.ainvoke(QUESTION) == found
-    names = [run.name for run in every_run(traces.root)]
-    assert {"CatenaRetriever", FakeReranker().identity} <= set(names)
-
-
-def test_multi_vector_retrieval_finds_sections_by_our_views() -> None:
-    views, sections = CatenaViewTransformer(["headed", "raw"]), chunks()
-    retriever = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CatenaEmbeddings()), docstore=InMemoryStore())
-    retriever.vectorstore.add_documents(views.transform_documents(sections))
-    retriever.docstore.mset(views.parents(sections))
     assert answering(retriever).invoke(QUESTION) == "4.5 Nm"
 
 
@@ -208,11 +185,12 @@ async def test_bm25_of_langchain_and_an_ensemble_stand_beside_ours(library: Libr
     from langchain_community.retrievers import BM25Retriever
 
     lexical = BM25Retriever.from_documents(chunks(), k=3)
-    fused = CatenaRetriever.over({"bm25": lexical, "dense": store().as_retriever()}, k=3)
+    fused = lc.CatenaRetriever.over({"bm25": lexical, "dense": store().as_retriever()}, k=3)
     found = fused.invoke(QUESTION)
+    assert found[0].page_content.startswith("HX210 Manual")  # headed text reaches both
     assert {way["route"] for way in found[0].metadata["catena"]["routes"]} == {"bm25", "dense"}
     assert await fused.ainvoke(QUESTION) == found
-    ours = CatenaRetriever(library=library, k=3)
+    ours = lc.CatenaRetriever(library=library, k=3)
     ensemble = EnsembleRetriever(retrievers=[lexical, ours], weights=[0.5, 0.5])
     assert answering(ensemble).invoke(QUESTION) == "4.5 Nm"
 
@@ -226,7 +204,7 @@ def manuals(torque: str) -> list[Document]:
         MANUAL.format(name="HX210", torque=torque, months=12, fuse="T4A"),
     ]
     about = [{"source": "hx200.md"}, {"source": "hx210.md"}]
-    return with_content_ids(CatenaDocumentTransformer(content="headed").create_documents(texts, about))
+    return lc.with_content_ids(lc.CatenaDocumentTransformer(content="headed").create_documents(texts, about))
 
 
 def counts(done: Any) -> tuple[int, int, int]:
@@ -235,7 +213,7 @@ def counts(done: Any) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("cleanup", ["incremental", "full"])
 async def test_index_writes_and_removes_what_changed_alone(cleanup: Any) -> None:
-    records, kept = InMemoryRecordManager("manuals"), InMemoryVectorStore(CatenaEmbeddings())
+    records, kept = InMemoryRecordManager("manuals"), InMemoryVectorStore(lc.CatenaEmbeddings())
     records.create_schema()
     how: dict[str, Any] = {"cleanup": cleanup, "source_id_key": "source", "key_encoder": "sha256"}
     assert counts(index(manuals("4.5"), records, kept, **how)) == (4, 0, 0)

@@ -1,167 +1,370 @@
-"""CatenaRetriever in LangChain: the standard suite, scores and ids, async, callbacks, known traps."""
+"""CatenaRetriever and CatenaSectionRetriever: hits, names in the question, sections, and any retriever as a route."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import re
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_fakes import Broken, Fixed
+from langchain_core.runnables import RunnableLambda
+from langchain_fakes import Broken, Events, Fixed, ReplyingChatModel, module_library
 
+import langchain_catena as lc
 from catena import Library
-from catena.model import FilterError, RouteError
-from langchain_catena import CatenaRetriever, CatenaSegmentRetriever
+from catena.effects import Search, Services
+from catena.enrichment import ExpertDetector, ExpertTerms, Keywords, RecognizerDetector, Summaries
+from catena.library import Preparation
+from catena.model import FilterError, ModelMismatchError, ParameterError, RouteError, Scale, Unknown
+from catena.retrieval import (
+    CorpusStatistics,
+    ExactUnion,
+    RankFusion,
+    ReadingOptions,
+    RoutedStore,
+    ScoreFusion,
+    Tuned,
+    ViewSearch,
+    adapted,
+)
+from catena.structure import SectionChunkOptions
+from catena.testing.fakes import FakeRecognizer
+from catena.text import count_tokens
 
-MANUAL = """# {name} Manual
-
-## Mounting
-
-Tighten the cover screws to {torque} Nm. Use the supplied key.
-
-## Maintenance
-
-Check the seal of the cover every {months} months.
-
-| Parameter | Value |
-|---|---|
-| Fuse | {fuse} |
-"""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("manuals")
-    for name, torque, months, fuse in (("HX200", "3.2", 6, "T2A"), ("HX210", "4.5", 12, "T4A")):
-        text = MANUAL.format(name=name, torque=torque, months=months, fuse=fuse)
-        (folder / f"{name.lower()}.md").write_text(text, encoding="utf-8")
-    with Library.open(folder / "library") as opened:
-        opened.index(sorted(folder.glob("*.md")))
-        yield opened
+NAMES = ("HX200", "HX210", "HX220", "HX230")
+TEXT = "# {0} Manual\n\n## Power\n\nThe fuse holds {1} A.\n\n| part | current |\n|---|---|\n| motor | {1} A |\n\n"
+TEXT += "## Cover\n\nTighten the screws.\n"
+library = module_library({f"{name.lower()}.md": TEXT.format(name, n) for n, name in enumerate(NAMES, start=2)})
+COMPARE = "Which has the stronger fuse, the HX200 or the HX230?"
+NOWHERE = "How strong is the fuse of the HX990?"
+OSPREY = "How strong is the fuse of the Osprey?"
 
 
-@pytest.fixture
-def retriever(library: Library) -> CatenaRetriever:
-    return CatenaRetriever(library=library, k=3)
+def titles(documents: list[Document]) -> list[str]:
+    return [document.metadata["title"].split()[0] for document in documents]
 
 
-def test_the_named_product_comes_first_with_id_score_and_citation(retriever: CatenaRetriever) -> None:
-    for name, torque in (("HX200", "3.2"), ("HX210", "4.5")):
-        first = retriever.invoke(f"How tight are the cover screws of the {name}?")[0]
-        assert torque in first.page_content
-        assert first.metadata["citation"] == f"{name} Manual › Mounting, lines 3-5"
-        assert first.metadata["relevance_score"] > 0
-        assert first.id
+def exact(library: Library, document: Document) -> bool:
+    text = library.get(document.metadata["document_id"]).document.text
+    return text[document.metadata["start_index"] : document.metadata["end_index"]] == document.page_content
 
 
-def test_offsets_are_exact(retriever: CatenaRetriever, library: Library) -> None:
-    for document in retriever.invoke("cover", k=10):
-        text = library.get(document.metadata["document_id"]).document.text
-        assert text[document.metadata["start_index"] : document.metadata["end_index"]] == document.page_content
-
-
-def test_filters_and_k_are_obeyed_at_the_call(retriever: CatenaRetriever) -> None:
-    only = retriever.invoke("cover screws", k=10, where={"title": "HX200 Manual"})
-    assert only
-    assert {document.metadata["title"] for document in only} == {"HX200 Manual"}
-    assert len(retriever.invoke("cover screws", k=2)) == 2
-    with pytest.raises(FilterError):
-        retriever.invoke("cover", where={"title": {"$like": "HX"}})
-
-
-async def test_a_field_that_nothing_has_is_refused_as_by_the_library(library: Library) -> None:
-    wrong, named = {"titel": "HX200 Manual"}, "Did you mean 'title'"
-    for kind in (CatenaRetriever, CatenaSegmentRetriever):
-        with pytest.raises(FilterError, match=named):
-            kind(library=library).invoke("cover", where=wrong)
-        with pytest.raises(FilterError, match=named), blockbuster_ctx(["catena", "langchain_catena"]):
-            await kind(library=library, where=wrong).ainvoke("cover")
-
-
-def test_whole_sections(library: Library) -> None:
-    sections = CatenaRetriever(library=library, k=4, whole_sections=True).invoke("fuse of the HX210")
-    assert sections[0].page_content.startswith("## Maintenance")
-    assert "T4A" in sections[0].page_content
+def test_hits_are_exact_slices_with_id_score_and_citation(library: Library) -> None:
+    found = lc.CatenaRetriever(library=library, k=10).invoke("How strong is the fuse of the HX210?")
+    assert all(exact(library, each) and each.id and each.metadata["relevance_score"] > 0 for each in found)
+    assert found[0].metadata["citation"].startswith("HX210 Manual › Power, line")
+    sections = lc.CatenaRetriever(library=library, whole_sections=True).invoke("current of the motor of the HX210")
+    assert sections[0].page_content.startswith("## Power\n\nThe fuse holds 3 A.\n\n| part")
     assert len({section.id for section in sections}) == len(sections)
+    assert all(exact(library, each) and each.metadata["chunk_id"] for each in sections)
 
 
-class Recorder(BaseCallbackHandler):
-    def __init__(self) -> None:
-        self.events: list[tuple[str, Any]] = []
-
-    def on_retriever_start(self, serialized, query, *, run_id, parent_run_id=None, **kwargs) -> None:
-        self.events.append(("start", parent_run_id))
-
-    def on_custom_event(self, name, data, **kwargs) -> None:
-        self.events.append((name, data))
+# Names in the question.
 
 
-def twins() -> list[Document]:
-    return [Document(id=i, page_content="same text", metadata={"source": i}) for i in ("left", "right")]
+def test_each_name_in_a_question_has_its_share(library: Library) -> None:
+    found = lc.CatenaRetriever(library=library).invoke(COMPARE, k=2)
+    assert sorted(titles(found)) == ["HX200", "HX230"]
+    ways = [way for document in found for way in document.metadata["catena"]["routes"]]
+    assert {way["view"] for way in ways if way["route"] == "name"} == {"hx200", "hx230"}
+    plain = lc.CatenaRetriever(library=library, by_name=False).invoke(COMPARE)
+    assert not any(way["route"] == "name" for d in plain for way in d.metadata["catena"]["routes"])
 
 
-def test_child_calls_are_children_in_the_trace() -> None:
-    fused = CatenaRetriever.over({"one": Fixed(docs=twins()), "two": Fixed(docs=twins())})
-    recorder = Recorder()
-    fused.invoke("anything", {"callbacks": [recorder]})
-    parents = [parent for _, parent in recorder.events]
-    assert parents[0] is None
-    assert len(parents) == 3
-    assert len(set(parents[1:])) == 1
-    assert parents[1] is not None
+async def test_a_name_that_stands_nowhere_gives_nothing_and_says_why(library: Library, caplog) -> None:
+    retriever, events, later = lc.CatenaRetriever(library=library), Events(), Events()
+    with caplog.at_level(logging.WARNING, "langchain_catena"):
+        assert retriever.invoke(NOWHERE, {"callbacks": [events]}) == []
+    assert "'HX990' stands nowhere in the documents; near it: HX2" in caplog.text
+    ranking = retriever.ranking(NOWHERE)
+    (unknown,) = ranking.unknown
+    assert (unknown.text, set(unknown.near)) == ("HX990", set(NAMES))
+    with blockbuster_ctx(["catena", "langchain_catena"]):
+        assert await retriever.ainvoke(NOWHERE, {"callbacks": [later]}) == []
+        assert await retriever.aranking(NOWHERE) == ranking
+    assert events.seen == later.seen == [("catena_unknown", {"text": "HX990", "near": unknown.near})]
 
 
-def test_equal_texts_of_two_documents_stay_two_with_scores_and_metadata() -> None:
-    found = CatenaRetriever.over({"one": Fixed(docs=twins()), "two": Fixed(docs=twins()[::-1])}).invoke("x")
-    assert sorted(document.metadata["source"] for document in found) == ["left", "right"]
-    assert all(document.metadata["relevance_score"] > 0 for document in found)
+def test_what_is_missing_is_told_with_what_is_found(library: Library) -> None:
+    found = lc.CatenaRetriever(library=library, on_unknown="keep").invoke(NOWHERE)
+    half = lc.CatenaRetriever(library=library).invoke("Which has the stronger fuse, the HX200 or the HX990?")
+    for documents in (found, half):
+        assert [name["text"] for name in documents[0].metadata["catena"]["unknown"]] == ["HX990"]
+    assert (len(found), titles(half)[0]) == (4, "HX200")
+    teller = lc.CatenaRetriever(library=library, k=1, tell_unknown=True, whole_sections=True)
+    (told,) = teller.invoke(NOWHERE)
+    assert told.page_content.startswith("'HX990' stands nowhere in the documents; near it: HX2")
+    assert told.metadata["kind"] == "unknown"
+    assert teller.invoke("Is the HX200 or the HX990 stronger?")[0].metadata["kind"] == "unknown"
+    assert "unknown" not in [each.metadata["kind"] for each in teller.invoke("fuse of the HX210")]
 
 
-def test_documents_without_ids_are_kept_apart_by_source() -> None:
-    docs = [Document(page_content="same text", metadata={"source": name, "deep": {"kept": 1}}) for name in "ab"]
-    found = CatenaRetriever.over({"one": Fixed(docs=docs)}).invoke("x")
-    assert [document.metadata["source"] for document in found] == ["a", "b"]
+def test_names_that_the_caller_knows_go_with_the_question(library: Library) -> None:
+    retriever = lc.CatenaRetriever(library=library)
+    fixed = lc.CatenaRetriever(library=library, entities=("Osprey",))
+    assert retriever.ranking(OSPREY).unknown == fixed.ranking(OSPREY, entities=()).unknown == ()
+    assert retriever.ranking(OSPREY, entities=["Osprey"]).unknown == (Unknown("Osprey"),)
+    assert fixed.ranking(OSPREY).unknown == fixed.ranking(OSPREY, entities=None).unknown == (Unknown("Osprey"),)
+
+
+async def test_a_chat_model_finds_names_and_one_that_fails_costs_nothing_but_its_names(library: Library) -> None:
+    model = ReplyingChatModel(reply=lambda _: json.dumps([["Osprey", "Invented"]]))
+    ranking = lc.CatenaRetriever(library=library, llm=model).ranking(OSPREY)
+    assert [name.text for name in ranking.unknown] == ["Osprey"]
+    assert [part.what for part in ranking.degraded] == ["language model at the question"]  # what it invented
+    assert [messages[-1].text.count("Osprey") > 0 for messages in model.sent] == [True]
+
+    def fails(_):
+        time.sleep(0.001)  # would be noticed in the event loop
+        raise ValueError("no such model")
+
+    events = Events()
+    retriever = lc.CatenaRetriever(library=library, llm=ReplyingChatModel(reply=fails))
+    with blockbuster_ctx(["catena", "langchain_catena"]):
+        found = await retriever.ainvoke("fuse of the HX210", {"callbacks": [events]})
+    assert titles(found)[0] == "HX210"
+    assert "no such model" in found[0].metadata["catena"]["degraded"][0]
+    assert [name for name, _ in events.seen] == ["catena_degraded"]
+
+
+def test_other_detectors_find_names_too(library: Library) -> None:
+    services = replace(library.services, recognizer=FakeRecognizer({"PRODUCT": ["Osprey"]}))
+    how: dict[str, Any] = {"services": services}
+    how["detectors"] = (RecognizerDetector(), ExpertDetector(terms=ExpertTerms(["Kestrel"])))
+    question = "Is the Osprey stronger than the Kestrel or the Merlin?"
+    model = ReplyingChatModel(reply=lambda _: json.dumps([["Merlin"]]))
+    for more, names in (({}, {"Osprey", "Kestrel"}), ({"llm": model}, {"Osprey", "Kestrel", "Merlin"})):
+        assert {name.text for name in lc.CatenaRetriever(**how, **more).ranking(question).unknown} == names
+    without_names = Services(embedder=library.services.embedder, store=library.store)
+    assert titles(lc.CatenaRetriever(services=without_names).invoke("fuse of the HX210"))[0] == "HX210"
+
+
+def tuned(model: str) -> Tuned:
+    weights = {"alpha": 0.2, "beta": 0.1, "adopted": True, "chosen": (0.2, 0.1), "usual": (0.65, 0.3)}
+    sizes = {"k": None, "n": 8, "depth": 30, "questions": 4, "groups": 4, "left_out": 0}
+    gains = {"held_out": 1.0, "held_out_usual": 0.5, "gain": 0.5, "interval": (0.4, 0.6), "detectable": 0.1}
+    grid: dict[str, Any] = {"folds": (), "alphas": (0.2,), "betas": (0.1,), "surface": ((1.0,),)}
+    return Tuned(objective="log-rank", model=model, **weights, **sizes, **gains, **grid)
+
+
+def test_tuned_and_adapted_weights_decide(library: Library) -> None:
+    def found(fusion: Any) -> list[Document]:
+        return lc.CatenaRetriever(library=library, fusion=fusion).invoke("strong fuse")
+
+    by_tuning = found(tuned(library.services.embedder.identity))
+    assert by_tuning == found(ScoreFusion(alpha=0.2, beta=0.1)) != found(None)
+    shape = adapted(CorpusStatistics.of(library.get(info.id) for info in library.documents()))
+    by_shape = lc.CatenaRetriever(library=library, fusion=shape)
+    assert by_shape.ranking("strong fuse") == library.search("strong fuse", k=4, fusion=shape)
+    with pytest.raises(ModelMismatchError, match="tuned with the model 'other'"):
+        lc.CatenaRetriever(library=library, fusion=tuned("other"))
+
+
+def test_bad_options_are_named(library: Library) -> None:
+    for options, match in (
+        ({}, "give either library"),
+        ({"library": library, "services": library.services}, "give either library"),
+        ({"services": library.services, "whole_sections": True}, "whole_sections=True needs library"),
+        ({"library": library, "on_unknown": "guess"}, "on_unknown"),
+        ({"library": library, "detectors": ("spacy",)}, "detectors"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            lc.CatenaRetriever(**options)  # type: ignore[arg-type]
+    for options, match in (
+        ({"budget_tokens": 0}, "budget_tokens"),
+        ({"reading": ReadingOptions()}, "give budget_tokens"),
+        ({"views": "summary"}, "ViewSearch"),
+        ({"views": ViewSearch(), "by_name": True}, "by_name=… does nothing with views"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            lc.CatenaSectionRetriever(library=library, **options)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="whole number"):
+        lc.CatenaSectionRetriever(library=library, k=1.5).invoke(NOWHERE)
+
+
+# Sections.
+
+PROSE = " ".join(f"The pump of row {number} turns slowly while the valve stays open." for number in range(80))
+NEEDLE = "Tighten the cover screws of the housing to 4.5 Nm with the short lever."
+LONG = f"# HX210 Manual\n\n## Running\n\n{PROSE}\n\n{NEEDLE}\n\n{PROSE}\n\n## Power\n\nThe fuse holds 3 A.\n"
+QUESTION = "How tight are the cover screws of the HX210?"
+
+
+def about(messages: list[Any]) -> str:
+    words = [word for word in ("pump", "valve", "fuse", "screws", "motor") if word in messages[-1].text]
+    return f"This section is about {' and '.join(words)}." if "summar" in messages[0].text.lower() else str(words)
+
+
+sections = module_library(
+    {"hx210.md": LONG, "hx220.md": LONG.replace("HX210", "HX220").replace("4.5", "3.2")},
+    preparation=Preparation(chunks=SectionChunkOptions(), views=(Keywords(), Summaries(over_tokens=0))),
+    llm=lc.LangChainLLM(ReplyingChatModel(reply=about)),
+)
+
+
+def test_sections_are_those_of_the_library_by_passage_and_by_view(sections: Library) -> None:
+    retriever = lc.CatenaSectionRetriever(library=sections, k=2)
+    assert retriever.ranking(QUESTION) == sections.search(QUESTION, k=2)
+    assert NEEDLE in retriever.invoke(QUESTION)[0].page_content
+    for k, how in ((2, ViewSearch(rule=ExactUnion())), (1.5, ViewSearch())):
+        by_views = lc.CatenaSectionRetriever(library=sections, k=k, views=how)
+        assert by_views.ranking(QUESTION) == sections.search_views(QUESTION, how, k=k)
+        assert set(by_views.invoke(QUESTION)[0].metadata["catena"]["views"]) <= {"headed", "keywords", "summary"}
+    with pytest.raises(ParameterError, match="views"):
+        lc.CatenaSectionRetriever(library=sections, views=ViewSearch(views=("questions",))).invoke(QUESTION)
+
+
+@pytest.mark.parametrize("views", [None, ViewSearch(rule=ExactUnion())])
+def test_a_budget_returns_the_passages_that_say_most(sections: Library, views: ViewSearch | None) -> None:
+    retriever = lc.CatenaSectionRetriever(library=sections, budget_tokens=300, views=views)
+    found = retriever.invoke(QUESTION)
+    assert NEEDLE in found[0].page_content
+    assert exact(sections, found[0])
+    assert sum(count_tokens(each.page_content) for each in found) <= 300
+    if views is None:
+        assert retriever.ranking(QUESTION) == sections.passages(QUESTION, budget_tokens=300)
+    assert 1 <= len(retriever.invoke(QUESTION, budget_tokens=100)) < len(found)
+    few = lc.CatenaSectionRetriever(library=sections, views=views, budget_tokens=300, reading=ReadingOptions(hits=1))
+    assert {each.metadata["heading_path"] for each in few.invoke(QUESTION)} == {"HX210 Manual › Running"}
+    assert few.invoke(QUESTION, k=2) != few.invoke(QUESTION, k=0) == []
+
+
+async def test_all_ways_are_the_same_in_async_and_in_a_chain(sections: Library) -> None:
+    ways: list[dict[str, Any]] = [{}, {"views": ViewSearch()}, {"budget_tokens": 200}]
+    ways.append({"views": ViewSearch(), "budget_tokens": 200})
+    for retriever in (lc.CatenaSectionRetriever(library=sections, **options) for options in ways):
+        chain = retriever | RunnableLambda(lambda found: [each.page_content for each in found])
+        expected, ranking, texts = retriever.invoke(QUESTION), retriever.ranking(QUESTION), chain.invoke(QUESTION)
+        with blockbuster_ctx(["catena", "langchain_catena"]):
+            assert await retriever.ainvoke(QUESTION) == expected
+            assert await retriever.aranking(QUESTION) == ranking
+            assert await chain.ainvoke(QUESTION) == texts
+
+
+# Any retriever as a route.
+
+FOUND = [
+    Document(id=name, page_content=text, metadata={"relevance_score": score, "page": page})
+    for page, (name, score, text) in enumerate((("a", 7.0, "3 bar."), ("b", 2.0, "Opens."), ("c", 1.0, "Red.")), 1)
+]
+
+
+class Paged(Fixed):
+    """Returns what it was given; of a page, where it is asked for one."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, page: int | None = None) -> list[Document]:
+        return [one for one in self.docs if page in (None, one.metadata["page"])]
+
+
+class Awaiting(Fixed):
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
+        await asyncio.sleep(0)
+        return list(self.docs)
+
+
+def over(route: Any, **options: Any) -> lc.CatenaRetriever:
+    return lc.CatenaRetriever(services=Services(store=RoutedStore({"mine": route})), routes=("mine",), **options)
+
+
+async def test_a_retriever_ranks_beside_a_library(library: Library) -> None:
+    store = RoutedStore({"mine": lc.retriever_route(Fixed(docs=FOUND))}, beside=library.store)
+    services = replace(library.services, store=store)
+    retriever = lc.CatenaRetriever(services=services, routes=("dense", "lexical", "mine"), fusion=RankFusion(), k=9)
+    found = retriever.invoke("fuse")
+    assert {"a", "b", "c"} < {document.id for document in found}
+    (mine,) = (document for document in found if document.id == "a")
+    assert mine.metadata["page"] == 1
+    assert mine.metadata["catena"]["routes"] == [{"route": "mine", "rank": 1, "score": 7.0, "view": "raw"}]
+    assert mine.metadata["catena"]["scale"] == "rank"
+    assert [one.id for one in await retriever.ainvoke("fuse")] == [one.id for one in found]
+    with pytest.raises(ParameterError, match="RankFusion"):
+        lc.CatenaRetriever(services=services, routes=("dense", "mine")).invoke("fuse")
+
+
+def test_order_rules_and_scores_are_kept_raw() -> None:
+    jumbled = [FOUND[2], FOUND[0], Document(id="x", page_content="no score")]
+    found = lc.RetrieverStore({"mine": Fixed(docs=jumbled)}).search(Search(route="mine", query="q", k=2))
+    assert found.scale is Scale.RANK
+    assert [(hit.chunk.id, hit.score, hit.provenance[0].score) for hit in found.hits] == [
+        ("c", 1, 1.0),
+        ("a", 0.5, 7),
+    ]
+
+
+def test_ids_are_the_documents_or_those_under_a_key_or_made() -> None:
+    bare = [Document(page_content="one", metadata={"_id": 5, "_score": 3.5}), Document(page_content="two")]
+    request = Search(route="mine", query="q", k=5)
+    keyed = RoutedStore({"mine": lc.retriever_route(Fixed(docs=bare), id_key="_id", score_key="_score")})
+    first, second = keyed.search(request).hits
+    assert (first.chunk.id, first.provenance[0].score) == ("5", 3.5)
+    made = RoutedStore({"mine": lc.retriever_route(Fixed(docs=bare))}).search(request).hits
+    assert made[1].chunk.id == second.chunk.id != made[0].chunk.id
+    assert bare[0].id is None  # inputs are not changed
+    same = [Document(page_content="same", metadata={"source": name, "deep": {"kept": 1}}) for name in "ab"]
+    found = lc.CatenaRetriever.over({"one": Fixed(docs=same)}).invoke("x")
+    assert [each.metadata["source"] for each in found] == ["a", "b"]  # equal texts of two sources stay two
     assert found[0].metadata["deep"] == {"kept": 1}
 
 
-def test_weights_act() -> None:
-    left, right = twins()
-    routes = {"one": Fixed(docs=[left, right]), "two": Fixed(docs=[right, left])}
-    assert CatenaRetriever.over(routes, weights={"one": 0.99, "two": 0.01}).invoke("x")[0].id == "left"
-    assert CatenaRetriever.over(routes, weights={"one": 0.01, "two": 0.99}).invoke("x")[0].id == "right"
-
-
-def test_a_failing_route_degrades_aloud() -> None:
-    recorder = Recorder()
-    fused = CatenaRetriever.over({"good": Fixed(docs=twins()), "bad": Broken()})
-    found = fused.invoke("x", {"callbacks": [recorder]})
-    assert len(found) == 2
-    assert "route bad" in found[0].metadata["catena"]["degraded"][0]
-    assert "the index is gone" in found[0].metadata["catena"]["degraded"][0]
-    assert [name for name, _ in recorder.events if name == "catena_degraded"] == ["catena_degraded"]
-
-
-def test_a_failing_route_raises_when_asked_to() -> None:
-    fused = CatenaRetriever.over({"good": Fixed(docs=twins()), "bad": Broken()}, on_route_error="raise")
-    with pytest.raises(RouteError, match=r"route 'bad' failed: .*the index is gone"):
-        fused.invoke("x")
-
-
-def test_foreign_retrievers_refuse_filters_instead_of_ignoring_them() -> None:
+def test_a_filter_is_refused_or_obeyed() -> None:
     with pytest.raises(FilterError, match="filter inside the retriever"):
-        CatenaRetriever.over({"one": Fixed(docs=twins())}).invoke("x", where={"source": "left"})
+        over(lc.retriever_route(Broken())).invoke("q", where={"page": 2})  # and it is not asked
+    obeying = over(lc.retriever_route(Paged(docs=FOUND), obey=lambda where: {"page": where["page"]}))
+    assert [document.id for document in obeying.invoke("q", where={"page": 2})] == ["b"]
+    assert [document.id for document in obeying.invoke("q")] == ["a", "b", "c"]
 
 
-def test_one_source_is_asked_for(library: Library) -> None:
-    with pytest.raises(ValueError, match="give either library"):
-        CatenaRetriever()
-    with pytest.raises(ValueError, match="give either library"):
-        CatenaRetriever(library=library, services=library.services)
-    with pytest.raises(ValueError, match="whole_sections=True needs library"):
-        CatenaRetriever(services=library.services, whole_sections=True)
+async def test_any_runnable_from_a_question_to_documents_is_a_route() -> None:
+    for made in (RunnableLambda(lambda _: FOUND), Fixed(docs=FOUND), Awaiting(docs=FOUND)):
+        for only_async in (False, True):
+            asked = over(lc.retriever_route(made, only_async=only_async))
+            assert [document.id for document in asked.invoke("q")] == ["a", "b", "c"]
+            with blockbuster_ctx(["catena", "langchain_catena"]):
+                assert [document.id for document in await asked.ainvoke("q")] == ["a", "b", "c"]
+    with pytest.raises(ParameterError, match="retriever must be a LangChain retriever"):
+        lc.retriever_route(object())  # type: ignore[arg-type]
+    for made in (lc.from_elasticsearch_store, lc.from_elasticsearch_retriever):
+        with pytest.raises(ParameterError, match=r"object\.client must be there"):
+            made(object())
+
+
+def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_dead() -> None:
+    events, routes = Events(), {"good": Fixed(docs=FOUND), "bad": Broken()}
+    found = lc.CatenaRetriever.over(routes).invoke("x", {"callbacks": [events]})
+    assert len(found) == 3
+    assert re.match("route bad: .*the index is gone", found[0].metadata["catena"]["degraded"][0])
+    assert [name for name, _ in events.seen] == ["catena_degraded"]
+    with pytest.raises(RouteError, match=r"route 'bad' failed: .*the index is gone"):
+        lc.CatenaRetriever.over(routes, on_route_error="raise").invoke("x")
+
+    class Down(Fixed):
+        asked: ClassVar[list[str]] = []
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            self.asked.append(query)
+            raise ConnectionError("refused")
+
+    asked = lc.CatenaRetriever.over({"up": Fixed(docs=FOUND), "down": Down(docs=[])})
+    for _ in range(3):
+        found = asked.invoke("q")
+    assert len(Down.asked) == 2
+    assert "not asked" in str(found[0].metadata["catena"]["degraded"])
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), None, "0.9"])
+def test_a_score_that_is_none_leaves_the_rank(score: object) -> None:
+    odd = [Document(id=i, page_content=i, metadata={"relevance_score": s}) for i, s in (("0", score), ("1", 0.5))]
+    sound = [Document(id="0", page_content="0", metadata={"relevance_score": 0.9})]
+    found = lc.CatenaRetriever.over({"odd": Fixed(docs=odd), "sound": Fixed(docs=sound)}).invoke("passage")
+    assert [document.id for document in found] == ["0", "1"]
+    assert [way["score"] for way in found[0].metadata["catena"]["routes"]] == [1.0, 0.9]  # the first is 1 / rank
 
 
 def test_the_readme_of_the_package_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -1,9 +1,10 @@
-"""Segments in LangChain: over a library, and over anybody's chunks with neighbours from their own stores."""
+"""Reranking and segments in LangChain: over a library, over anybody's chunks, and with anybody's rerankers."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,39 +12,43 @@ from typing import Any
 import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from langchain_classic.retrievers import ContextualCompressionRetriever
-from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
+from langchain_classic.retrievers.document_compressors import CrossEncoderReranker, DocumentCompressorPipeline
+from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder as ClassicCrossEncoder
 from langchain_classic.storage import create_kv_docstore
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
-from langchain_core.load import dumpd
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from langchain_fakes import Fixed, ReplyingChatModel
+from langchain_fakes import Broken, Fixed, ReplyingChatModel, Traces, module_library
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
+import langchain_catena as lc
 from catena import Library
-from catena.effects import FetchChunks
-from catena.model import FilterError, ParameterError, RouteError, ServiceError
-from catena.segments import BALANCED, Constant, ExtractionParams, Identity, SegmentSearch, explain
+from catena.effects import FetchChunks, Journal, Services
+from catena.model import FilterError, ParameterError, RouteError, Scale, ServiceError
+from catena.retrieval.late_interaction import LateInteractionReranker
+from catena.segments import (
+    BALANCED,
+    COHERE,
+    Artefact,
+    BetaCDF,
+    Constant,
+    ExtractionParams,
+    Identity,
+    SegmentSearch,
+    explain,
+    fit_beta,
+)  # fmt: skip
 from catena.testing import FakeReranker
-from langchain_catena import (
-    CatenaDocumentTransformer,
-    CatenaEmbeddings,
-    CatenaRerank,
-    CatenaRetriever,
-    CatenaSegmentExtractor,
-    CatenaSegmentRetriever,
-    with_links,
-)
-from langchain_catena.neighbours import neighbour_handlers
 from langchain_catena.places import Passages, PlaceKeys
+from langchain_catena.stores import neighbour_handlers
 
 SMALL = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks below are short
-EMBEDDINGS = CatenaEmbeddings()
+EMBEDDINGS = lc.CatenaEmbeddings()
+SHORT = SegmentSearch(extraction=SMALL)
 QUERY = "How is the pump primed?"
 
 
@@ -57,17 +62,17 @@ def book(name: str, chunks: int) -> list[Document]:
     ]
 
 
+def told(document: Document, **metadata: Any) -> Document:
+    return document.model_copy(update={"metadata": {**document.metadata, **metadata}})
+
+
 def scored(documents: Sequence[Document], scores: dict[int, float], *, scale: str = "probability") -> list[Document]:
     """The documents at these places, best first, as a calibrated reranker returns them."""
-    return [
-        documents[n].model_copy(
-            update={"metadata": {**documents[n].metadata, "relevance_score": score, "catena": {"scale": scale}}}
-        )
-        for n, score in sorted(scores.items(), key=lambda pair: -pair[1])
-    ]
+    best = sorted(scores.items(), key=lambda pair: -pair[1])
+    return [told(documents[n], relevance_score=score, catena={"scale": scale}) for n, score in best]
 
 
-TWENTY = with_links(book("pump", 20))
+LINKED = lc.with_links(book("pump", 12))
 
 
 class Counting(InMemoryVectorStore):
@@ -83,93 +88,93 @@ class Counting(InMemoryVectorStore):
 
 
 @pytest.fixture
-def linked() -> list[Document]:
-    return with_links(book("pump", 12))
-
-
-@pytest.fixture
-def store(linked: list[Document]) -> Counting:
+def store() -> Counting:
     store = Counting()
-    store.add_documents(linked)
+    store.add_documents(LINKED)
     return store
+
+
+def extracted(documents: Sequence[Document], **options: Any) -> list[Document]:
+    return lc.CatenaSegmentExtractor(**{"params": SMALL, **options}).compress_documents(documents, QUERY)
 
 
 def spans(found: Sequence[Document]) -> list[tuple[str, int, int]]:
     return [(d.metadata["document_id"], d.metadata["first_position"], d.metadata["last_position"]) for d in found]
 
 
+# Links and neighbours.
+
+
 def test_links_are_those_of_the_reading_order_and_inputs_stay() -> None:
     first, second = book("a", 3), book("b", 2)
     mixed = [first[0], second[0], first[1], first[2], second[1]]
     before = copy.deepcopy(mixed)
-    made = with_links(mixed)
+    made = lc.with_links(mixed)
     assert mixed == before
     assert [each.metadata["position"] for each in made] == [0, 0, 1, 2, 1]
     assert len({each.id for each in made}) == 5
-    assert [each.id for each in with_links(mixed)] == [each.id for each in made], "ids are derived"
+    assert lc.with_links(mixed) == made
+    assert not {"next_id", "previous_id"} & lc.with_links(made[2:3])[0].metadata.keys(), "of what was there before"
     a = [made[0], made[2], made[3]]
     assert [each.metadata.get("previous_id") for each in a] == [None, a[0].id, a[1].id]
     assert [each.metadata.get("next_id") for each in a] == [a[1].id, a[2].id, None]
     assert "previous_id" not in a[0].metadata, "vector stores take no None"
-
-
-def test_links_keep_given_ids_and_take_other_keys() -> None:
     documents = [Document(id=f"x{n}", page_content=str(n), metadata={"file": "f"}) for n in range(2)]
-    made = with_links(documents, document_key="file", position_key="at")
-    assert [(each.id, each.metadata["at"]) for each in made] == [("x0", 0), ("x1", 1)]
+    own = lc.with_links(documents, document_key="file", position_key="at")
+    assert [(each.id, each.metadata["at"]) for each in own] == [("x0", 0), ("x1", 1)]
     with pytest.raises(
         ParameterError, match=r"metadata\['source'\] must be the id of the document that document 'x0'"
     ):
-        with_links(documents)
+        lc.with_links(documents)
     with pytest.raises(ParameterError, match="ids of the documents must be all different, got 'x0'"):
-        with_links([documents[0], documents[0]], document_key="file")
+        lc.with_links([documents[0], documents[0]], document_key="file")
 
 
-def test_a_gap_is_filled_from_the_vector_store_along_the_links(linked: list[Document], store: Counting) -> None:
-    extractor = CatenaSegmentExtractor(params=SMALL, neighbours=store)
-    (found,) = extractor.compress_documents(scored(linked, {3: 0.95, 6: 0.9, 7: 0.8}), QUERY)
+def test_a_gap_is_filled_from_the_vector_store_along_the_links(store: Counting) -> None:
+    hits = scored(LINKED, {3: 0.95, 6: 0.9, 7: 0.8})
+    (found,) = extracted(hits, neighbours=store)
     assert spans([found]) == [("pump", 3, 7)]
-    assert store.asked == [[linked[4].id, linked[5].id]], "nothing but the gap, from both sides at once"
-    text = "\n".join(each.page_content for each in linked[3:8])
-    assert found.page_content == text.replace("\n", " "), "one character stood between two chunks"
+    assert store.asked == [[LINKED[4].id, LINKED[5].id]], "nothing but the gap, from both sides at once"
+    assert found.page_content == " ".join(each.page_content for each in LINKED[3:8]), "one character stood between"
     metadata = found.metadata
-    assert metadata["start_index"] == linked[3].metadata["start_index"]
-    assert metadata["end_index"] == linked[7].metadata["start_index"] + len(linked[7].page_content)
-    assert metadata["catena"]["chunk_ids"] == [each.id for each in linked[3:8]]
-    assert metadata["catena"]["scale"] == "value"
-    assert metadata["catena"]["queries"] == [0]
+    assert metadata["start_index"] == LINKED[3].metadata["start_index"]
+    assert metadata["end_index"] == LINKED[7].metadata["start_index"] + len(LINKED[7].page_content)
+    assert metadata["catena"]["chunk_ids"] == [each.id for each in LINKED[3:8]]
+    assert (metadata["catena"]["scale"], metadata["catena"]["queries"]) == ("value", [0])
     assert metadata["value"] == metadata["relevance_score"] > 0.5
-    assert metadata["citation"] == "pump manual"
-    assert metadata["source"] == "pump"
+    assert (metadata["citation"], metadata["source"]) == ("pump manual", "pump")
     assert metadata["header"] == "Document context: the following excerpt is from a document titled 'pump manual'."
+    # what nobody found is a wall, and what was deleted
+    store.delete([str(LINKED[5].id)])
+    for walled in (extracted(hits), extracted(hits, neighbours=store)):
+        assert sorted(spans(walled)) == [("pump", 3, 3), ("pump", 6, 7)]
 
 
-def test_without_neighbours_what_nobody_found_is_a_wall(linked: list[Document]) -> None:
-    extractor = CatenaSegmentExtractor(params=SMALL)
-    found = extractor.compress_documents(scored(linked, {3: 0.95, 6: 0.9, 7: 0.8}), QUERY)
-    assert sorted(spans(found)) == [("pump", 3, 3), ("pump", 6, 7)]
-
-
-def test_every_kind_of_neighbours_gives_the_same_segments(linked: list[Document], store: Counting) -> None:
-    docstore: InMemoryStore = InMemoryStore()
-    docstore.mset([(str(each.id), each) for each in linked])
+def test_every_kind_of_neighbours_gives_the_same_segments(store: Counting) -> None:
+    docstore = InMemoryStore()
+    docstore.mset([(str(each.id), each) for each in LINKED])
     on_bytes = create_kv_docstore(InMemoryByteStore())
-    on_bytes.mset([(str(each.id), each) for each in linked])
-    by_place: InMemoryStore = InMemoryStore()
-    by_place.mset([(f"{each.metadata['source']}/{each.metadata['position']}", each) for each in linked])
+    on_bytes.mset([(str(each.id), each) for each in LINKED])
+    by_place = InMemoryStore()
+    by_place.mset([(f"{each.metadata['source']}/{each.metadata['position']}", each) for each in LINKED])
 
     def fetch(document_id: str, first: int, end: int) -> list[Document]:
         assert document_id == "pump"
-        return linked[first:end][::-1]
+        return LINKED[first:end][::-1]
 
     async def afetch(document_id: str, first: int, end: int) -> list[Document]:
         await asyncio.sleep(0)
         return fetch(document_id, first, end)
 
-    given_documents = scored(linked, {2: 0.95, 5: 0.9, 8: 0.85})
+    given_documents = scored(LINKED, {2: 0.95, 5: 0.9, 8: 0.85})
     before = copy.deepcopy(given_documents)
-    expected = CatenaSegmentExtractor(params=SMALL, neighbours=store).compress_documents(given_documents, QUERY)
+    expected = extracted(given_documents, neighbours=store)
     assert spans(expected) == [("pump", 2, 8)]
+
+    async def awaited(extractor: lc.CatenaSegmentExtractor) -> list[Document]:
+        with blockbuster_ctx(["catena", "langchain_catena"]):
+            return await extractor.acompress_documents(given_documents, QUERY)
+
     for neighbours, key in (
         (docstore, None),
         (on_bytes, None),
@@ -177,302 +182,185 @@ def test_every_kind_of_neighbours_gives_the_same_segments(linked: list[Document]
         (fetch, None),
         (afetch, None),
     ):
-        extractor = CatenaSegmentExtractor(params=SMALL, neighbours=neighbours, neighbour_key=key)
+        extractor = lc.CatenaSegmentExtractor(params=SMALL, neighbours=neighbours, neighbour_key=key)
         assert extractor.compress_documents(given_documents, QUERY) == expected
-        assert asyncio.run(_async(extractor, given_documents)) == expected
+        assert asyncio.run(awaited(extractor)) == expected
     assert given_documents == before
 
 
-def test_chunks_of_a_function_come_in_reading_order_per_span(linked: list[Document]) -> None:
+def test_chunks_of_a_function_come_in_reading_order_per_span() -> None:
     def fetch(document_id: str, first: int, end: int) -> list[Document]:
-        return [linked[place] for place in (5, 3, 4, 7) if first <= place < end]
+        return [LINKED[place] for place in (5, 3, 4, 7) if first <= place < end]
 
     answers = neighbour_handlers(fetch, Passages(PlaceKeys(), positions_needed=True))[FetchChunks]
     found = answers.call(FetchChunks(spans=(("pump", 2, 6), ("pump", 6, 9))))
     assert [[chunk.position for chunk in span] for span in found] == [[3, 4, 5], [7]]
 
 
-async def _async(extractor: CatenaSegmentExtractor, documents: list[Document]) -> list[Document]:
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        return await extractor.acompress_documents(documents, QUERY)
-
-
-@given(
-    places=st.dictionaries(st.integers(0, 19), st.floats(0.3, 1.0), min_size=1, max_size=8), longest=st.integers(2, 9)
-)
-@settings(max_examples=50)
+@given(st.dictionaries(st.integers(0, 11), st.floats(0.3, 1.0), min_size=1, max_size=8), st.integers(2, 9))
 def test_fetching_along_links_equals_having_all_chunks_at_hand(places: dict[int, float], longest: int) -> None:
-    chunks, store = TWENTY, Counting()
+    store = Counting()
     store.store = {
-        str(d.id): {"id": d.id, "vector": [0.0], "text": d.page_content, "metadata": d.metadata} for d in chunks
+        str(d.id): {"id": d.id, "vector": [0.0], "text": d.page_content, "metadata": d.metadata} for d in LINKED
     }
     params = replace(SMALL, max_chunks=longest, minimum_value=0.2)
-    hits = scored(chunks, places)
     options: dict[str, Any] = {"params": params, "never_empty": False}  # which may fetch once more
-    along = CatenaSegmentExtractor(neighbours=store, **options).compress_documents(hits, QUERY)
-    at_hand = CatenaSegmentExtractor(neighbours=lambda _, first, end: chunks[first:end], **options)
-    assert along == at_hand.compress_documents(hits, QUERY)
+    hits = scored(LINKED, places)
+    along = extracted(hits, neighbours=store, **options)
+    assert along == extracted(hits, neighbours=lambda _, first, end: LINKED[first:end], **options)
     assert max(map(len, store.asked), default=0) <= 2 * len(places)
     assert sum(map(len, store.asked)) <= (len(places) - 1) * (longest - 2 if longest > 2 else 0)
 
 
-def test_a_neighbour_that_was_deleted_is_a_wall(linked: list[Document], store: Counting) -> None:
-    store.delete([str(linked[5].id)])
-    found = CatenaSegmentExtractor(params=SMALL, neighbours=store).compress_documents(
-        scored(linked, {3: 0.95, 7: 0.9}), QUERY
-    )
-    assert sorted(spans(found)) == [("pump", 3, 3), ("pump", 7, 7)]
+# Places.
 
 
 def test_splits_of_a_plain_splitter_with_overlap_become_exact_slices() -> None:
     text = "\n\n".join(f"Part {n}. The pump is primed in step {n}. Wait until the air is out." for n in range(30))
     splitter = RecursiveCharacterTextSplitter(chunk_size=150, chunk_overlap=40, add_start_index=True)
-    splits = with_links(splitter.split_documents([Document(page_content=text, metadata={"source": "p.md"})]))
-    store = InMemoryVectorStore.from_documents(splits, CatenaEmbeddings())
-    extractor = CatenaSegmentExtractor(params=SMALL, neighbours=store)
-    (found,) = extractor.compress_documents(scored(splits, {4: 0.9, 7: 0.9}), QUERY)
+    splits = lc.with_links(splitter.split_documents([Document(page_content=text, metadata={"source": "p.md"})]))
+    store = InMemoryVectorStore.from_documents(splits, lc.CatenaEmbeddings())
+    (found,) = extracted(scored(splits, {4: 0.9, 7: 0.9}), neighbours=store)
     assert found.page_content == text[found.metadata["start_index"] : found.metadata["end_index"]]
     assert spans([found]) == [("p.md", 4, 7)]
 
 
-def test_offsets_alone_do_without_neighbours() -> None:
+def test_chunks_are_placed_by_offsets_or_positions_or_joined_without_claiming_any() -> None:
     chunks = book("pump", 6)
-    found = CatenaSegmentExtractor(params=SMALL).compress_documents(scored(chunks, {1: 0.9, 2: 0.8, 5: 0.9}), QUERY)
-    assert [document.metadata["start_index"] for document in found] == [
-        chunks[1].metadata["start_index"],
-        chunks[5].metadata["start_index"],
-    ]
+    found = extracted(scored(chunks, {1: 0.9, 2: 0.8, 5: 0.9}))
+    assert [each.metadata["start_index"] for each in found] == [chunks[n].metadata["start_index"] for n in (1, 5)]
     assert found[0].page_content == f"{chunks[1].page_content} {chunks[2].page_content}"
+    bare = lc.with_links([Document(page_content=f"Part {n}.", metadata={"source": "p"}) for n in range(4)])
+    (joined,) = extracted(scored(bare, {1: 0.9, 2: 0.9}))
+    assert joined.page_content == "Part 1.\n\nPart 2."
+    assert not {"start_index", "no_offsets"} & joined.metadata.keys()
+    floats = [told(each, position=float(each.metadata["position"])) for each in LINKED]  # as some stores return them
+    assert spans(extracted(scored(floats, {1: 0.9, 2: 0.9}))) == [("pump", 1, 2)]
+    assert spans(extracted(LINKED[4:6])) == [("pump", 4, 5)]  # without scores by their order
+    assert extracted([]) == []
 
 
 def test_page_by_page_splits_are_not_joined_over_a_page_by_chance() -> None:
     pages = [
-        Document(page_content="a" * 40, metadata={"source": "p.pdf", "page": 0, "start_index": 0}),
-        Document(page_content="b" * 40, metadata={"source": "p.pdf", "page": 1, "start_index": 40}),
+        Document(page_content=letter * 40, metadata={"source": "p.pdf", "page": page, "start_index": 40 * page})
+        for page, letter in enumerate("ab")
     ]
-    found = CatenaSegmentExtractor(params=SMALL).compress_documents(scored(pages, {0: 0.9, 1: 0.9}), QUERY)
+    found = extracted(scored(pages, {0: 0.9, 1: 0.9}))
     assert sorted(document.page_content[0] for document in found) == ["a", "b"]
     assert {document.metadata["first_page"] for document in found} == {1, 2}, "readers of PDFs count from 0"
     pages[1].metadata["start_index"] = 0
-    (one,) = CatenaSegmentExtractor(params=SMALL).compress_documents(
-        scored(with_links(pages), {0: 0.9, 1: 0.9}), QUERY
-    )
+    (one,) = extracted(scored(lc.with_links(pages), {0: 0.9, 1: 0.9}))
     assert one.page_content == "a" * 40 + "\n\n" + "b" * 40
     assert (one.metadata["first_page"], one.metadata["last_page"]) == (1, 2)
 
 
-def test_chunks_without_offsets_are_joined_and_claim_none() -> None:
-    chunks = [Document(page_content=f"Part {n}.", metadata={"source": "p"}) for n in range(4)]
-    (found,) = CatenaSegmentExtractor(params=SMALL).compress_documents(
-        scored(with_links(chunks), {1: 0.9, 2: 0.9}), QUERY
-    )
-    assert found.page_content == "Part 1.\n\nPart 2."
-    assert "start_index" not in found.metadata
-    assert "no_offsets" not in found.metadata
-
-
-def test_positions_that_a_store_gives_back_as_floats_are_positions() -> None:
-    chunks = [
-        each.model_copy(update={"metadata": {**each.metadata, "position": float(each.metadata["position"])}})
-        for each in with_links(book("pump", 4))
-    ]
-    (found,) = CatenaSegmentExtractor(params=SMALL).compress_documents(scored(chunks, {1: 0.9, 2: 0.9}), QUERY)
-    assert spans([found]) == [("pump", 1, 2)]
-
-
-def test_what_is_missing_is_named_with_what_to_do(linked: list[Document], store: Counting) -> None:
-    bare = book("pump", 4)
-    with pytest.raises(ParameterError, match=r"metadata\['position'\] of the document 'pump says.*with_links"):
-        CatenaSegmentExtractor(neighbours=store).compress_documents(scored(bare, {0: 0.9}), QUERY)
-    homeless = [Document(page_content="x", metadata={"relevance_score": 0.9, "catena": {"scale": "probability"}})]
-    with pytest.raises(ParameterError, match="document_key names another key"):
-        CatenaSegmentExtractor().compress_documents(homeless, QUERY)
-    nowhere = [Document(page_content="x", metadata={"source": "p"})]
-    with pytest.raises(ParameterError, match=r"\(or start_index in all of them\)"):
-        CatenaSegmentExtractor().compress_documents(nowhere, QUERY)
-    unlinked = [
-        each.model_copy(
-            update={"metadata": {k: v for k, v in each.metadata.items() if k not in ("previous_id", "next_id")}}
-        )
-        for each in linked
-    ]
-    with pytest.raises(ParameterError, match="previous_id and next_id must be in the metadata"):
-        CatenaSegmentExtractor(params=SMALL, neighbours=store).compress_documents(
-            scored(unlinked, {0: 0.9, 3: 0.9}), QUERY
-        )
-
-
-def test_scores_that_are_no_probabilities_need_a_calibration(linked: list[Document]) -> None:
-    raw = scored(linked, {1: 0.99, 2: 0.98}, scale="similarity")
-    for documents in (raw, [each.model_copy(update={"metadata": dict(each.metadata, catena={})}) for each in raw]):
-        with pytest.raises(ParameterError, match="calibration must be given, because the documents' relevance_score"):
-            CatenaSegmentExtractor(params=SMALL).compress_documents(documents, QUERY)
-        extractor = CatenaSegmentExtractor(params=SMALL, calibration=Identity())
-        assert spans(extractor.compress_documents(documents, QUERY)) == [("pump", 1, 2)]
-    assert spans(CatenaSegmentExtractor(params=SMALL, calibration=Constant()).compress_documents(raw, QUERY)) == [
-        ("pump", 1, 2)
-    ]
-
-
-def test_the_best_scores_come_first_whatever_the_order_of_the_documents(linked: list[Document]) -> None:
-    hits = scored(linked, {1: 0.95, 2: 0.9, 7: 0.5})
-    extractor = CatenaSegmentExtractor(params=replace(SMALL, decay_rate=2.0), calibration=Identity())
-    assert extractor.compress_documents(hits[::-1], QUERY) == extractor.compress_documents(hits, QUERY)
-    raw = scored(linked, {1: 0.95, 2: 0.9, 7: 0.5}, scale="similarity")
-    assert spans(extractor.compress_documents(raw[::-1], QUERY)) == spans(extractor.compress_documents(hits, QUERY))
-
-
-def test_the_settings_follow_from_what_the_scores_mean(linked: list[Document]) -> None:
-    def settings_of(documents: list[Document], **options: Any) -> ExtractionParams:
-        return CatenaSegmentRetriever(retriever=Fixed(docs=documents), **options).extraction(QUERY).params
-
-    by_order = settings_of(linked[:3])
-    by_probability = settings_of(scored(linked, {1: 0.9, 2: 0.4}))
-    assert by_order.length_adjustment == "off", "nothing but the order is known"
-    assert by_probability == replace(BALANCED, overall_max_tokens=SegmentSearch().budget_tokens)
-    assert settings_of(scored(linked, {1: 0.9}), budget_tokens=77).overall_max_tokens == 77
-    assert settings_of(linked[:3], budget_tokens=77, options=SegmentSearch(extraction=SMALL)) == replace(
-        SMALL, overall_max_tokens=77
-    )
-
-
-def test_what_stands_nowhere_stays_told_behind_a_compressor(library: Library) -> None:
-    retriever = CatenaRetriever(library=library, tell_unknown=True, on_unknown="keep")
-    found = retriever.invoke("How tight are the cover screws of the HX290?")
-    assert found[0].metadata["kind"] == "unknown"
-    reranked = CatenaRerank(reranker=FakeReranker(), calibration=Identity(), top_n=2).compress_documents(found, QUERY)
-    assert [document.metadata["kind"] for document in reranked] == ["unknown", "text", "text"]
-    extractor = CatenaSegmentExtractor(neighbours=library, calibration=Constant())
-    told, segment, *_ = extractor.compress_documents(found, QUERY)
-    assert told == found[0]
-    assert segment.metadata["value"] > 0
-
-
-def test_numpy_numbers_are_scores(linked: list[Document]) -> None:
-    hits = scored(linked, {1: 0.95, 2: 0.9})
-    single = [
-        each.model_copy(
-            update={"metadata": {**each.metadata, "relevance_score": np.float32(each.metadata["relevance_score"])}}
-        )
-        for each in hits
-    ]
-    extractor = CatenaSegmentExtractor(params=SMALL)
-    (found,), (expected,) = (extractor.compress_documents(each, QUERY) for each in (single, hits))
-    assert found.metadata["value"] == pytest.approx(expected.metadata["value"], abs=1e-6)
-
-
-def test_documents_without_scores_are_taken_by_their_order(linked: list[Document]) -> None:
-    found = CatenaSegmentExtractor(params=SMALL).compress_documents(linked[4:6], QUERY)
-    assert spans(found) == [("pump", 4, 5)]
-
-
-def test_where_nothing_is_worth_the_minimum_the_best_is_returned_aloud(linked: list[Document]) -> None:
-    few = scored(linked, {1: 0.4, 5: 0.3})
-    found = CatenaSegmentExtractor(params=SMALL).compress_documents(few, QUERY)
-    assert spans(found) == [("pump", 1, 1)]
-    assert "none is worth 0.5" in found[0].metadata["catena"]["degraded"][0]
-    assert CatenaSegmentExtractor(params=SMALL, never_empty=False).compress_documents(few, QUERY) == []
-
-
-def test_a_header_is_put_before_the_text_where_asked_for(linked: list[Document]) -> None:
-    hits = scored(linked, {1: 0.9})
-    (found,) = CatenaSegmentExtractor(params=SMALL, content="headed").compress_documents(hits, QUERY)
-    assert found.page_content == f"{found.metadata['header']}\n\n{linked[1].page_content}"
-    assert found.metadata["raw_text"] == linked[1].page_content
-    (bare,) = CatenaSegmentExtractor(params=SMALL, header=None).compress_documents(hits, QUERY)
-    assert "header" not in bare.metadata
-
-
-def test_presets_go_by_name(linked: list[Document]) -> None:
-    hits = scored(linked, {1: 0.9})
-    assert CatenaSegmentExtractor(params="find_all").compress_documents(hits, QUERY)
-    with pytest.raises(ValueError, match="params"):
-        CatenaSegmentExtractor(params="precise")
-
-
-def test_no_documents_no_segments_and_a_document_that_comes_twice_counts_once(linked: list[Document]) -> None:
-    extractor = CatenaSegmentExtractor(params=SMALL)
-    assert extractor.compress_documents([], QUERY) == []
-    hits = scored(linked, {1: 0.9, 2: 0.8})
-    assert extractor.compress_documents([*hits, *hits], QUERY) == extractor.compress_documents(hits, QUERY)
-
-
-def test_neighbours_that_fail_are_told_by_name(linked: list[Document]) -> None:
+def test_what_is_missing_or_fails_is_named_with_what_to_do(store: Counting) -> None:
     class Unable(InMemoryVectorStore):
         get_by_ids = VectorStore.get_by_ids
 
-    hits = scored(linked, {1: 0.9, 3: 0.9})
-    with pytest.raises(ServiceError, match="Unable does not yet support get_by_ids"):
-        CatenaSegmentExtractor(params=SMALL, neighbours=Unable(CatenaEmbeddings())).compress_documents(hits, QUERY)
     raw_bytes = InMemoryByteStore()
-    raw_bytes.mset([(str(each.id), b"{}") for each in linked])
-    with pytest.raises(ParameterError, match="create_kv_docstore"):
-        CatenaSegmentExtractor(params=SMALL, neighbours=raw_bytes).compress_documents(hits, QUERY)
-    with pytest.raises(ValueError, match="neighbours must be a vector store, a docstore"):
-        CatenaSegmentExtractor(neighbours="store")
-
-
-async def test_rerank_and_extraction_work_in_langchains_own_retriever(
-    linked: list[Document], store: Counting
-) -> None:
-    retriever = ContextualCompressionRetriever(
-        base_compressor=DocumentCompressorPipeline(
-            transformers=[
-                CatenaRerank(reranker=FakeReranker(_part_five), calibration=Identity()),
-                CatenaSegmentExtractor(params=SMALL, neighbours=store),
-            ]
+    raw_bytes.mset([(str(each.id), b"{}") for each in LINKED])
+    hits, homeless = scored(LINKED, {1: 0.9, 3: 0.9}), [Document(page_content="x")]
+    nowhere = [Document(page_content="x", metadata={"source": "p"})]
+    unlinked = [
+        each.model_copy(update={"metadata": {k: v for k, v in each.metadata.items() if not k.endswith("_id")}})
+        for each in LINKED
+    ]
+    for documents, options, error, match in (
+        (
+            book("pump", 4),
+            {"neighbours": store},
+            ParameterError,
+            r"'position'.* of the document 'pump says.*with_links",
         ),
-        base_retriever=store.as_retriever(search_kwargs={"k": 12}),
-    )
-    found = retriever.invoke("part 5")
-    assert found[0].metadata["first_position"] <= 5 <= found[0].metadata["last_position"]
-    assert await retriever.ainvoke("part 5") == found
-    assert retriever.batch(["part 5", "part 5"]) == [found, found]
+        (homeless, {}, ParameterError, "document_key names another key"),
+        (nowhere, {}, ParameterError, r"\(or start_index in all of them\)"),
+        (scored(unlinked, {0: 0.9, 3: 0.9}), {"neighbours": store}, ParameterError, "previous_id and next_id must"),
+        (hits, {"neighbours": raw_bytes}, ParameterError, "create_kv_docstore"),
+        (hits, {"neighbours": Unable(lc.CatenaEmbeddings())}, ServiceError, "Unable does not yet support get_by_ids"),
+        (hits, {"neighbours": "store"}, ValueError, "neighbours must be a vector store, a docstore"),
+        (hits, {"params": "precise"}, ValueError, "params"),
+    ):
+        with pytest.raises(error, match=match):
+            extracted(documents, **options)
 
 
-def _part_five(query: str, text: str) -> float:
-    return {"part 4": 0.6, "part 5": 0.95, "part 6": 0.7}.get(text[13:19], 0.0)
+# Scores and options.
+
+
+def test_scores_that_are_no_probabilities_need_a_calibration() -> None:
+    raw = scored(LINKED, {1: 0.99, 2: 0.98}, scale="similarity")
+    for documents in (raw, [told(each, catena={}) for each in raw]):
+        with pytest.raises(ParameterError, match="calibration must be given, because the documents' relevance_score"):
+            extracted(documents)
+        for rule in (Identity(), Constant()):
+            assert spans(extracted(documents, calibration=rule)) == [("pump", 1, 2)]
+    hits, rule = {1: 0.95, 2: 0.9, 7: 0.5}, {"params": replace(SMALL, decay_rate=2.0), "calibration": Identity()}
+    best, similar = scored(LINKED, hits), scored(LINKED, hits, scale="similarity")
+    assert extracted(best[::-1], **rule) == extracted(best, **rule)  # the best come first, whatever the order
+    assert extracted([*best, *best], **rule) == extracted(best, **rule)  # and what comes twice counts once
+    assert spans(extracted(similar[::-1], **rule)) == spans(extracted(best, **rule))
+    single = [told(each, relevance_score=np.float32(each.metadata["relevance_score"])) for each in best]
+    values = [[each.metadata["value"] for each in extracted(given)] for given in (single, best)]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+def test_the_settings_follow_from_what_the_scores_mean() -> None:
+    def settings_of(documents: list[Document], **options: Any) -> ExtractionParams:
+        return lc.CatenaSegmentRetriever(retriever=Fixed(docs=documents), **options).extraction(QUERY).params
+
+    assert settings_of(LINKED[:3]).length_adjustment == "off", "nothing but the order is known"
+    by_probability = settings_of(scored(LINKED, {1: 0.9, 2: 0.4}))
+    assert by_probability == replace(BALANCED, overall_max_tokens=SegmentSearch().budget_tokens)
+    assert settings_of(scored(LINKED, {1: 0.9}), budget_tokens=77).overall_max_tokens == 77
+    assert settings_of(LINKED[:3], budget_tokens=77, options=SHORT) == replace(SMALL, overall_max_tokens=77)
+
+
+def test_where_nothing_is_worth_the_minimum_the_best_is_returned_aloud() -> None:
+    few = scored(LINKED, {1: 0.4, 5: 0.3})
+    found = extracted(few)
+    assert spans(found) == [("pump", 1, 1)]
+    assert "none is worth 0.5" in found[0].metadata["catena"]["degraded"][0]
+    assert extracted(few, never_empty=False) == []
+    assert extracted(few, params="find_all")
+
+
+def test_a_header_is_put_before_the_text_where_asked_for() -> None:
+    hits = scored(LINKED, {1: 0.9})
+    (found,), (bare,) = extracted(hits, content="headed"), extracted(hits, header=None)
+    assert found.page_content == f"{found.metadata['header']}\n\n{LINKED[1].page_content}"
+    assert found.metadata["raw_text"] == LINKED[1].page_content
+    assert "header" not in bare.metadata
 
 
 # The retriever.
 
-MANUAL = """# {name} manual
+MANUAL = """# {0} manual
 
 ## Mounting
 
-Mount the {name} upright, away from heat, on a wall that bears its weight for years without giving way.
+Mount the {0} upright, away from heat, on a wall that bears its weight for years without giving way.
 
 ## Cover
 
-Before the cover of the {name} is closed, the seal must lie in its groove, clean and without a twist.
+Before the cover of the {0} is closed, the seal must lie in its groove, clean and without a twist.
 
-Tighten the cover screws of the {name} to {torque} Nm, crosswise, in two passes, and check them after a day.
+Tighten the cover screws of the {0} to {1} Nm, crosswise, in two passes, and check them after a day.
 
 ## Fuse
 
-The fuse of the {name} is rated {fuse} mA, slow, and lies behind the cover on the left side of the board.
+The fuse of the {0} is rated 400 mA, slow, and lies behind the cover on the left side of the board.
 """
-QUESTION = "How tight are the cover screws of the HX210?"
+QUESTION, NOWHERE = (f"How tight are the cover screws of the {name}?" for name in ("HX210", "HX290"))
+TORQUES = {"HX200": "3.2", "HX210": "4.5", "HX220": "6.1"}
+library = module_library({f"{name.lower()}.md": MANUAL.format(name, torque) for name, torque in TORQUES.items()})
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("manuals")
-    for name, torque, fuse in (("HX200", "3.2", 250), ("HX210", "4.5", 400), ("HX220", "6.1", 630)):
-        text = MANUAL.format(name=name, torque=torque, fuse=fuse)
-        (folder / f"{name.lower()}.md").write_text(text, encoding="utf-8")
-    with Library.open(folder / "library") as opened:
-        opened.index(sorted(folder.glob("*.md")))
-        yield opened
-
-
-@pytest.fixture
-def over_library(library: Library) -> CatenaSegmentRetriever:
-    return CatenaSegmentRetriever(library=library)
-
-
-def test_segments_of_a_library_are_exact_slices(over_library: CatenaSegmentRetriever, library: Library) -> None:
-    found = over_library.invoke(QUESTION)
+def test_segments_of_a_library_are_its_own_as_exact_slices(library: Library) -> None:
+    retriever = lc.CatenaSegmentRetriever(library=library)
+    found, extraction = retriever.invoke(QUESTION), retriever.extraction(QUESTION)
+    assert extraction.segments == library.segments(QUESTION).segments
+    assert explain(extraction)
     assert "4.5 Nm" in found[0].page_content
     for document in found:
         text = library.get(document.metadata["document_id"]).document.text
@@ -482,133 +370,330 @@ def test_segments_of_a_library_are_exact_slices(over_library: CatenaSegmentRetri
     assert values == sorted(values, reverse=True)
 
 
-def test_it_equals_the_library_itself_and_can_be_explained(
-    over_library: CatenaSegmentRetriever, library: Library
-) -> None:
-    extraction = over_library.extraction(QUESTION)
-    assert extraction.segments == library.segments(QUESTION).segments
-    assert explain(extraction)
-
-
-def test_k_budget_and_filter_are_obeyed_at_the_call(over_library: CatenaSegmentRetriever) -> None:
-    many = over_library.invoke("cover screws", budget_tokens=400)
-    assert len(over_library.invoke("cover screws", k=1)) == 1
+def test_k_budget_and_filter_are_obeyed_at_the_call(library: Library) -> None:
+    retriever = lc.CatenaSegmentRetriever(library=library)
+    many = retriever.invoke("cover screws", budget_tokens=400)
+    assert [len(retriever.invoke("cover screws", k=k)) for k in (0, 1)] == [0, 1]
+    base = Fixed(docs=scored(LINKED, {1: 0.9, 5: 0.95}))
+    how = SegmentSearch(extraction=replace(SMALL, order="reading"))
+    reading = lc.CatenaSegmentRetriever(retriever=base, options=how)
+    assert [spans(reading.invoke(QUERY, k=k))[0][1] for k in (2, 1)] == [1, 5]  # the best, whatever the order
     assert sum(len(each.page_content.split()) for each in many) < 400
-    assert len(over_library.invoke("cover screws", budget_tokens=60)) <= len(many)
-    only = over_library.invoke("cover screws", where={"title": "HX220 manual"})
+    assert len(retriever.invoke("cover screws", budget_tokens=60)) <= len(many)
+    only = retriever.invoke("cover screws", where={"title": "HX220 manual"})
     assert {each.metadata["title"] for each in only} == {"HX220 manual"}
-    assert over_library.invoke("cover screws", k=0) == []
 
 
-def test_names_that_stand_nowhere_are_told(over_library: CatenaSegmentRetriever, library: Library) -> None:
-    events: list[tuple[str, Any]] = []
-
-    class Events(BaseCallbackHandler):
-        def on_custom_event(self, name, data, **kwargs) -> None:
-            events.append((name, data))
-
-    asked = "How tight are the cover screws of the HX290?"
-    assert over_library.invoke(asked, {"callbacks": [Events()]}) == []
-    assert [(name, data["text"]) for name, data in events] == [("catena_unknown", "HX290")]
-    (told,) = CatenaSegmentRetriever(library=library, tell_unknown=True).invoke(asked)
-    assert told.page_content.startswith("'HX290' stands nowhere")
+def test_what_stands_nowhere_stays_told_behind_a_compressor(library: Library) -> None:
+    retriever = lc.CatenaRetriever(library=library, tell_unknown=True, on_unknown="keep")
+    found = retriever.invoke(NOWHERE)
+    reranked = lc.CatenaRerank(reranker=FakeReranker(), calibration=Identity(), top_n=2).compress_documents(
+        found, QUERY
+    )
+    assert [document.metadata["kind"] for document in reranked] == ["unknown", "text", "text"]
+    extractor = lc.CatenaSegmentExtractor(neighbours=library, calibration=Constant())
+    first, segment, *_ = extractor.compress_documents(found, QUERY)
+    assert first == found[0]
+    assert segment.metadata["value"] > 0
+    text = library.get(segment.metadata["document_id"]).document.text
+    assert text[segment.metadata["start_index"] : segment.metadata["end_index"]] == segment.page_content
+    (first,) = lc.CatenaSegmentRetriever(library=library, tell_unknown=True).invoke(NOWHERE)
+    assert first.page_content.startswith("'HX290' stands nowhere")
 
 
 def test_a_model_writes_queries_and_a_reranker_scores(library: Library) -> None:
-    model = ReplyingChatModel(reply=lambda messages: '["torque of the cover screws", "fuse rating"]')
-    reranker = FakeReranker()
-    retriever = CatenaSegmentRetriever(
-        library=library, llm=model, reranker=reranker, options=SegmentSearch(calibration=Identity())
-    )
+    model, reranker = ReplyingChatModel(reply=lambda _: '["torque of the screws", "fuse rating"]'), FakeReranker()
+    how = SegmentSearch(calibration=Identity())
+    retriever = lc.CatenaSegmentRetriever(library=library, llm=model, reranker=reranker, options=how)
     extraction = retriever.extraction(QUESTION)
-    assert extraction.asked == (QUESTION, "torque of the cover screws", "fuse rating")
+    assert extraction.asked == (QUESTION, "torque of the screws", "fuse rating")
     assert len(model.sent) == 1
     assert {query for query, _ in reranker.calls} == set(extraction.asked)
     assert retriever.invoke(QUESTION)[0].metadata["catena"]["queries"]
 
 
-def test_any_retriever_with_its_store_gives_segments(linked: list[Document], store: Counting) -> None:
-    base = Fixed(docs=scored(linked, {2: 0.95, 5: 0.9}))
-    retriever = CatenaSegmentRetriever(retriever=base, neighbours=store, options=SegmentSearch(extraction=SMALL))
-    assert spans(retriever.invoke(QUERY)) == [("pump", 2, 5)]
-    extractor = CatenaSegmentExtractor(params=SMALL, neighbours=store)
-    assert retriever.invoke(QUERY) == extractor.compress_documents(base.docs, QUERY)
-    assert asyncio.run(retriever.ainvoke(QUERY)) == retriever.invoke(QUERY)
-    raw = CatenaSegmentRetriever(
-        retriever=RunnableLambda(lambda _: linked[2:4]), neighbours=store, options=SegmentSearch(extraction=SMALL)
-    )
-    assert spans(raw.invoke(QUERY)) == [("pump", 2, 3)]
+def test_any_retriever_with_its_store_gives_segments(store: Counting) -> None:
+    base, traces = Fixed(docs=scored(LINKED, {2: 0.95, 5: 0.9})), Traces()
+    retriever = lc.CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
+    found = retriever.invoke(QUERY, traces.config)
+    assert spans(found) == [("pump", 2, 5)]
+    assert found == extracted(base.docs, neighbours=store) == asyncio.run(retriever.ainvoke(QUERY))
+    (inner,) = traces.root.child_runs
+    assert (inner.name, "first_ranking" in inner.tags) == ("Fixed", True)
+    plain = RunnableLambda(lambda _: LINKED[2:4])
+    assert spans(lc.CatenaSegmentRetriever(retriever=plain, neighbours=store, options=SHORT).invoke(QUERY)) == [
+        ("pump", 2, 3)
+    ]
 
 
-def test_queries_find_apart_and_are_placed_together(linked: list[Document]) -> None:
+def test_queries_find_apart_and_are_placed_together() -> None:
     bare = book("pump", 8)
     answers = {"part two": [bare[2]], "part three": [bare[3], bare[6]]}
     model = ReplyingChatModel(reply=lambda messages: '["part two", "part three"]')
-    retriever = CatenaSegmentRetriever(
-        retriever=RunnableLambda(lambda query: answers.get(query, [])),
-        llm=model,
-        options=SegmentSearch(extraction=replace(SMALL, queries="joint")),
-    )
-    found = retriever.invoke(QUERY)
+    base = RunnableLambda(lambda query: answers.get(query, []))
+    how = SegmentSearch(extraction=replace(SMALL, queries="joint"))
+    found = lc.CatenaSegmentRetriever(retriever=base, llm=model, options=how).invoke(QUERY)
     assert found[0].page_content == f"{bare[2].page_content} {bare[3].page_content}"
     assert found[0].metadata["catena"]["queries"] == [1, 2]
 
 
-def test_chunks_of_a_catena_library_are_extracted_with_it_as_neighbour(library: Library) -> None:
-    ranked = CatenaRetriever(library=library, k=6).invoke(QUESTION)
-    found = CatenaSegmentExtractor(calibration=Constant(), neighbours=library, params=SMALL).compress_documents(
-        ranked, QUESTION
-    )
-    text = library.get(found[0].metadata["document_id"]).document.text
-    assert text[found[0].metadata["start_index"] : found[0].metadata["end_index"]] == found[0].page_content
-
-
-def test_chunks_of_the_transformer_need_no_further_links(library: Library) -> None:
-    parents = [
-        Document(id=name, page_content=MANUAL.format(name=name, torque=torque, fuse=1))
-        for name, torque in (("HX1", "1.1"), ("HX2", "2.2"))
-    ]
-    chunks = CatenaDocumentTransformer(content="headed").transform_documents(parents)
-    store = InMemoryVectorStore.from_documents(chunks, CatenaEmbeddings())
-    retriever = CatenaSegmentRetriever(
-        retriever=store.as_retriever(search_kwargs={"k": 6}),
-        neighbours=store,
-        options=SegmentSearch(extraction=SMALL),
-    )
-    found = retriever.invoke("torque of the cover screws of the HX2")
-    text = {parent.id: parent.page_content for parent in parents}
-    for each in found:
+def test_chunks_of_the_transformer_need_no_further_links() -> None:
+    text = {name: MANUAL.format(name, torque) for name, torque in (("HX1", "1.1"), ("HX2", "2.2"))}
+    parents = [Document(id=name, page_content=whole) for name, whole in text.items()]
+    chunks = lc.CatenaDocumentTransformer(content="headed").transform_documents(parents)
+    store = InMemoryVectorStore.from_documents(chunks, lc.CatenaEmbeddings())
+    base = store.as_retriever(search_kwargs={"k": 6})
+    retriever = lc.CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
+    for each in retriever.invoke("torque of the cover screws of the HX2"):
         whole = text[each.metadata["document_id"]]
         assert whole[each.metadata["start_index"] : each.metadata["end_index"]] == each.page_content
         assert each.metadata["first_line"] == whole[: each.metadata["start_index"]].count("\n") + 1
 
 
-def test_child_calls_are_children_in_the_trace(linked: list[Document]) -> None:
-    seen: list[tuple[Any, Any]] = []
-
-    class Runs(BaseCallbackHandler):
-        def on_retriever_start(self, serialized, query, *, run_id, parent_run_id=None, **kwargs) -> None:
-            seen.append((run_id, parent_run_id))
-
-    retriever = CatenaSegmentRetriever(retriever=Fixed(docs=scored(linked, {1: 0.9})))
-    retriever.invoke(QUERY, {"callbacks": [Runs()]})
-    (outer, none), (_, parent) = seen
-    assert none is None
-    assert parent == outer
-
-
-def test_what_cannot_be_done_is_said(library: Library, linked: list[Document], store: Counting) -> None:
-    with pytest.raises(ValueError, match="give either library"):
-        CatenaSegmentRetriever()
-    with pytest.raises(ValueError, match="a library has its own"):
-        CatenaSegmentRetriever(library=library, neighbours=store)
-    base = Fixed(docs=linked)
+def test_what_cannot_be_done_is_said(library: Library, store: Counting) -> None:
+    base = Fixed(docs=LINKED)
+    for options, match in (
+        ({}, "give either library"),
+        ({"library": library, "neighbours": store}, "a library has its own"),
+        ({"retriever": base, "by_name": True}, "by_name=… is for library"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            lc.CatenaSegmentRetriever(**options)
     with pytest.raises(FilterError, match="filter inside it"):
-        CatenaSegmentRetriever(retriever=base).invoke(QUERY, where={"source": "pump"})
-
-    def fail(query: str) -> list[Document]:
-        raise RuntimeError("the index is gone")
-
+        lc.CatenaSegmentRetriever(retriever=base).invoke(QUERY, where={"source": "pump"})
     with pytest.raises(RouteError, match="the index is gone"):
-        CatenaSegmentRetriever(retriever=RunnableLambda(fail)).invoke(QUERY)
-    assert dumpd(CatenaSegmentRetriever(library=library))["type"] == "not_implemented"
+        lc.CatenaSegmentRetriever(retriever=Broken()).invoke(QUERY)
+    with pytest.raises(ParameterError, match="k must be an integer"):
+        lc.CatenaSegmentRetriever(retriever=base).invoke(QUERY, k=1.5)
+
+
+# Reranking.
+
+TORQUE = "torque of the cover screws"
+ENCODERS = dict.fromkeys((BaseCrossEncoder, ClassicCrossEncoder))  # one and the same but in langchain-classic 1.0
+
+
+def words_shared(query: str, text: str) -> float:
+    """Share of the query's words that the text has: what the rerankers of these tests score by."""
+    asked = query.lower().split()
+    return sum(word in text.lower().split() for word in asked) / len(asked)
+
+
+class Hosted(BaseDocumentCompressor):
+    """Behaves as `CohereRerank`: the best three, with scores, as new documents without ids."""
+
+    model: str = "rerank-v9"
+    top_n: int | None = 3
+    seen: list[int] = []  # noqa: RUF012 - pydantic copies it
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
+        self.seen.append(len(documents))
+        scored = [
+            Document(
+                page_content=each.page_content,
+                metadata={**each.metadata, "relevance_score": words_shared(query, each.page_content)},
+            )
+            for each in documents
+        ]
+        scored.sort(key=lambda each: -each.metadata["relevance_score"])
+        return scored[: self.top_n]
+
+
+class Choosy(Hosted):
+    """Leaves out what is below a threshold."""
+
+    threshold: float = 0.5
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
+        found = super().compress_documents(documents, query)
+        return [each for each in found if each.metadata["relevance_score"] >= self.threshold]
+
+
+class Silent(BaseDocumentCompressor):
+    """Orders documents and writes no score."""
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
+        return list(documents)
+
+
+class Forgetful(BaseDocumentCompressor):
+    """Returns documents of its own."""
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
+        return [Document(page_content=each.page_content, metadata={"relevance_score": 1.0}) for each in documents]
+
+
+class Encoder(*ENCODERS):
+    """A cross encoder without torch."""
+
+    model_name = "words"
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        return [words_shared(query, text) for query, text in text_pairs]
+
+
+def texts() -> list[Document]:
+    said = ("the fuse", "torque of the cover screws", "the cover", "torque of screws", "nothing here")
+    return [
+        Document(id=f"d{n}", page_content=text, metadata={"source": "m.md", "page": n, "deep": {"kept": n}})
+        for n, text in enumerate(said)
+    ]
+
+
+def scores_of(found: Sequence[Document]) -> list[tuple[str | None, float]]:
+    return [(document.id, document.metadata["relevance_score"]) for document in found]
+
+
+def reranked(
+    reranker: Any, calibration: Any, documents: Sequence[Document] | None = None, **how: Any
+) -> list[Document]:
+    rerank = lc.CatenaRerank(reranker=reranker, calibration=calibration, **how)
+    return rerank.compress_documents(texts() if documents is None else documents, TORQUE)
+
+
+def test_scores_are_probabilities_and_the_raw_ones_stay_beside_them() -> None:
+    found = reranked(FakeReranker(words_shared), COHERE)
+    raw = [document.metadata["catena"]["raw_score"] for document in found]
+    assert [document.id for document in found] == ["d1", "d3", "d2", "d0", "d4"]
+    assert raw == [1.0, 0.6, 0.4, 0.2, 0.0]
+    assert [score for _, score in scores_of(found)] == [float(COHERE(each)) for each in raw]
+    about = found[1].metadata["catena"]
+    assert (about["scale"], about["calibration"]) == ("probability", "beta-cdf(0.4, 0.4)")
+    assert about["reranker"] == FakeReranker(words_shared).identity
+    assert about["routes"][-1] == {"route": "rerank", "rank": 2, "score": 0.6, "view": "raw"}
+    twins = [Document(page_content="the cover", metadata={"source": name}) for name in "aba"]
+    assert [document.metadata["source"] for document in reranked(Encoder(), Identity(), twins)] == ["a", "b"]
+    ranking = Passages(PlaceKeys(), positions_needed=False).ranking(reranked(Encoder(), BetaCDF(0.5, 1.8)))
+    assert ranking.scale is Scale.PROBABILITY  # as what comes next reads them
+    assert {score for _, score in scores_of(reranked(Encoder(), Constant(0.7)))} == {0.7}
+
+
+def test_what_was_found_and_what_failed_before_is_still_told() -> None:
+    before = {
+        "scale": "normalized",
+        "routes": [{"route": "dense", "rank": 3, "score": 0.4, "view": "raw"}],
+        "degraded": ["route lexical: it is gone"],
+        "unknown": [{"text": "HX9", "near": ["HX7"]}],
+        "mine": 1,
+    }
+    one = Document(page_content="the cover", metadata={"relevance_score": 0.7, "catena": before})
+    about = reranked(Encoder(), Identity(), [one])[0].metadata["catena"]
+    assert [way["route"] for way in about["routes"]] == ["dense", "rerank"]
+    assert {key: about[key] for key in ("degraded", "unknown", "mine")} == {
+        key: before[key] for key in ("degraded", "unknown", "mine")
+    }
+    once = reranked(FakeReranker(lambda query, text: len(text) / 100), Constant())
+    about = reranked(Encoder(), Identity(), once)[0].metadata["catena"]  # of two rerankers the last one is told
+    assert (about["raw_score"], about["reranker"], about["calibration"]) == (
+        1.0,
+        "langchain:Encoder:words",
+        "identity",
+    )
+    assert [way["score"] for way in about["routes"]] == [0.26, 1.0]
+
+
+@given(st.lists(st.sampled_from(["torque", "cover screws", "torque of the", "fuse"]), max_size=8))
+def test_every_text_is_scored_in_order_whatever_the_compressor_would_return(said: list[str]) -> None:
+    hosted = Hosted()
+    for compressor in (hosted, Encoder(), CrossEncoderReranker(model=Encoder())):
+        assert lc.LangChainReranker(compressor).score(TORQUE, said) == [words_shared(TORQUE, text) for text in said]
+    assert hosted.top_n == 3, "the user's compressor is as it was"
+
+
+def test_late_interaction_reranks_what_any_retriever_found() -> None:
+    class ByWord:
+        """One axis per word of the question and of the texts, as they come."""
+
+        identity, seen = "words", {}
+
+        def embed_document_tokens(self, texts):
+            return [self.embed_query_tokens(text) for text in texts]
+
+        def embed_query_tokens(self, text):
+            places = [self.seen.setdefault(word, len(self.seen)) for word in text.lower().split()]
+            return np.eye(64, dtype=np.float32)[places]
+
+    found = reranked(LateInteractionReranker(ByWord()), Constant())
+    assert [(each.id, each.metadata["catena"]["raw_score"]) for each in found[:2]] == [("d1", 5.0), ("d3", 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("compressor", "message"),
+    [
+        (Choosy(), r"scored 2 of 5 texts; switch its threshold and its limit off"),
+        (Silent(), r"returned documents without metadata\['relevance_score'\]"),
+        (Forgetful(), r"returned documents without the metadata of the texts it was given"),
+    ],
+)
+def test_what_cannot_score_every_text_is_refused_aloud(
+    compressor: BaseDocumentCompressor, message: str, caplog
+) -> None:
+    with pytest.raises(ServiceError, match=message):
+        reranked(compressor, COHERE)
+    with caplog.at_level(logging.WARNING):
+        found = reranked(compressor, COHERE, on_failure="rank", top_n=2)
+    assert scores_of(found) == [("d0", 0.8), ("d1", 0.8)]
+    assert f"reranker: langchain:{type(compressor).__name__}" in found[0].metadata["catena"]["degraded"][0]
+    assert "raw_score" not in found[0].metadata["catena"]
+    assert "old order" in caplog.text
+
+
+def test_a_fit_of_another_reranker_is_refused_when_it_is_given() -> None:
+    identities = [lc.LangChainReranker(each).identity for each in (Hosted(), CrossEncoderReranker(model=Encoder()))]
+    assert identities == ["langchain:Hosted:rerank-v9", "langchain:Encoder:words"]
+    assert lc.LangChainReranker(Hosted(), identity="mine").identity == "mine"
+    fit = fit_beta([place / 25 for place in range(1, 25)])
+    mine = Artefact(fit=fit, model=identities[1])
+    assert reranked(Encoder(), mine)[0].metadata["catena"]["calibration"] == fit.calibration.identity
+    with pytest.raises(ValueError, match="fitted to scores of 'langchain:Encoder:words'"):
+        lc.CatenaRerank(reranker=Hosted(), calibration=mine)
+    with pytest.raises(
+        ParameterError, match="compressor must be a document compressor or a cross encoder, got 'str'"
+    ):
+        lc.LangChainReranker("cohere")  # type: ignore[arg-type]
+    for wrong in ({"reranker": "cohere"}, {"calibration": "cohere"}, {"top_n": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            lc.CatenaRerank(**{"reranker": Encoder(), "calibration": COHERE, **wrong})
+
+
+def test_the_reranker_may_read_the_header_in_the_metadata() -> None:
+    fake = FakeReranker(words_shared)
+    about = {"title": "HX7 manual", "heading_path": "HX7 manual › Cover", "document_summary": "On the HX7."}
+    reranked(fake, Identity(), [Document(page_content="Tighten them.", metadata=about)], headed=True)
+    ((_, (text,)),) = fake.calls
+    assert "titled 'HX7 manual'. On the HX7." in text
+    assert "section titled 'Cover'" in text
+    assert text.endswith("\n\nTighten them.")
+
+
+def test_what_was_scored_once_is_not_asked_again_and_no_documents_are_no_calls(tmp_path) -> None:
+    hosted = Hosted()
+    with Journal.open(tmp_path / "journal.db") as journal:
+        rerank = lc.CatenaRerank(reranker=hosted, calibration=COHERE, services=Services(journal=journal))
+        assert rerank.compress_documents([], TORQUE) == []
+        assert rerank.compress_documents(texts(), TORQUE) == rerank.compress_documents(texts(), TORQUE)
+    assert hosted.seen == [5]
+
+
+async def test_rerank_and_extraction_go_one_after_the_other(store: Counting) -> None:
+    known = {"part 4": 0.6, "part 5": 0.95, "part 6": 0.7}
+    rerank = lc.CatenaRerank(
+        reranker=FakeReranker(lambda _, text: known.get(text[13:19], 0.0)), calibration=Identity()
+    )
+    extract = lc.CatenaSegmentExtractor(params=SMALL, neighbours=store)
+    both = DocumentCompressorPipeline(transformers=[rerank, extract])
+    found = both.compress_documents(LINKED, "part 5")
+    assert found[0].metadata["first_position"] <= 5 <= found[0].metadata["last_position"]
+    assert await both.acompress_documents(LINKED, "part 5") == found
+
+
+def test_what_runs_inside_is_a_child_in_the_trace() -> None:
+    class Traced(BaseDocumentCompressor):
+        def compress_documents(self, documents, query, callbacks=None):
+            inner = RunnableLambda(lambda said: [words_shared(query, text) for text in said], name="inner")
+            scores = inner.invoke([each.page_content for each in documents])
+            return [told(each, relevance_score=score) for each, score in zip(documents, scores, strict=True)]
+
+    traces = Traces()
+    lc.CatenaRerank(reranker=Traced(), calibration=COHERE).compress_documents(texts(), TORQUE, [traces.collector])
+    assert (traces.root.name, [run.name for run in traces.root.child_runs]) == ("langchain:Traced", ["inner"])

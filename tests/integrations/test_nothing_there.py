@@ -47,26 +47,17 @@ def test_a_name_that_stands_nowhere_is_told_first_and_fits_any_prompt(
         )
 
 
-@pytest.mark.parametrize("ask", ["search", "segments", "passages", "search_graph"])
-def test_a_library_without_documents_says_so_in_every_question(tmp_path: Path, ask: str) -> None:
+def test_a_library_without_documents_says_so_in_every_question(tmp_path: Path, caplog) -> None:
+    asked = "How tight are the cover screws?"
     with Library.open(tmp_path / "manuls.catena") as library:
-        if ask == "search_graph":
-            library.build_graph()
-        found = getattr(library, ask)("How tight are the cover screws?")
-        told = [
-            part for part in (found.ranking if ask == "search_graph" else found).degraded if part.why == NO_DOCUMENTS
-        ]
-    assert [part.what for part in told] == ["library 'manuls.catena'"]
-
-
-def test_both_adapters_log_that_a_library_holds_no_documents(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Library.open(tmp_path / "manuls.catena") as library:
+        library.build_graph()
+        found = [getattr(library, ask)(asked) for ask in ("search", "segments", "passages")]
+        for each in (*found, library.search_graph(asked).ranking):
+            assert [part.what for part in each.degraded if part.why == NO_DOCUMENTS] == ["library 'manuls.catena'"]
         for retriever in (lc.CatenaRetriever(library=library).invoke, li.CatenaRetriever(library).retrieve):
             caplog.clear()
             with caplog.at_level(logging.WARNING):
-                assert retriever("How tight are the cover screws?") == []
+                assert retriever(asked) == []
             assert "library 'manuls.catena': it holds no documents" in caplog.text
 
 

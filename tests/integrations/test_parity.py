@@ -39,6 +39,7 @@ NEEDLE = "Tighten the cover screws of the housing to {torque} Nm with the short 
 K = 6
 
 Rows = list[tuple[str, float, str]]
+Found = dict[str, Rows | None]
 Options = Mapping[str, Any]
 
 
@@ -79,21 +80,15 @@ PREPARATIONS = {"chunks": Preparation(), "sections": SECTIONS}
 def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     path = tmp_path_factory.mktemp("parity") / "library"
     with Library.open(path, preparation=PREPARATIONS[request.param]) as library:
-        library.add(
-            *(
-                manual(name, torque)
-                for name, torque in (("HX200", "1.8"), ("HX210", "2.4"), ("LX90", "4.5"), ("LX80", "5"))
-            )
-        )
+        torques = {"HX200": "1.8", "HX210": "2.4", "LX90": "4.5", "LX80": "5"}
+        library.add(*(manual(name, torque) for name, torque in torques.items()))
         yield Asked(library, path)
 
 
 @pytest.fixture(scope="module")
 def degraded(asked: Asked) -> Iterator[Asked]:
-    once = Retry(attempts=1)
-    with Library.open(
-        asked.path, preparation=asked.library.preparation, embedder=Speechless(), services=Services(retry=once)
-    ) as library:
+    how: Any = {"embedder": Speechless(), "services": Services(retry=Retry(attempts=1))}
+    with Library.open(asked.path, preparation=asked.library.preparation, **how) as library:
         yield Asked(library, asked.path)
 
 
@@ -117,11 +112,10 @@ def typed(command: str, question: str, path: Path, options: Options) -> Rows | N
     """Return what the command line finds; None where it refuses options that could do nothing."""
     words = [command, question, "-l", str(path), "--json"]
     names = {"k": "-k", "where": "--where", "budget_tokens": "--budget-tokens"}
+    several = {"routes": "-r", "entities": "--entity"}
     for name, value in options.items():
-        if name == "routes" and value is not None:
-            words += [word for route in value for word in ("-r", route)]
-        elif name == "entities" and value is not None:
-            words += [word for entity in value for word in ("--entity", entity)]
+        if name in several:
+            words += [word for each in value or () for word in (several[name], each)]
         elif name in names and value is not None:
             words += [names[name], json.dumps(value)]
         words += ["--fusion", "rank"] if isinstance(value, RankFusion) else []
@@ -144,25 +138,31 @@ def is_typed(options: Options) -> bool:
     return not unheard and not isinstance(options.get("fusion"), ScoreFusion)
 
 
-def searches(at: Asked, question: str, options: Options) -> dict[str, Rows | None]:
-    """Return what each face finds."""
+def found_by(at: Asked, ask: str, chain: Any, index: Any, question: str, *given: Any, **options: Any) -> Found:
+    """Return what each face finds: a method of the library, a retriever of LangChain and one of LlamaIndex."""
+    limited = {name: value for name, value in options.items() if name == "k" and ask == "passages"}
+    of = {"segments": cut, "search_graph": lambda found: rows(found.ranking)}.get(ask, rows)
+    return {
+        "Library": of(getattr(at.library, ask)(question, *given, **options)),
+        "Library async": of(asyncio.run(getattr(at.library, f"a{ask}")(question, *given, **options))),
+        "ServerLibrary": of(getattr(at.server, ask)(question, *given, **options)),
+        "LangChain": documents(chain.invoke(question, **limited)),
+        "LangChain async": documents(asyncio.run(chain.ainvoke(question, **limited))),
+        "LlamaIndex": nodes(index.retrieve(question)),
+        "LlamaIndex async": nodes(asyncio.run(index.aretrieve(question))),
+    }
+
+
+def searches(at: Asked, question: str, options: Options) -> Found:
     chain = langchain_catena.CatenaRetriever(library=at.library, **options)
     renamed = {"similarity_top_k" if name == "k" else name: value for name, value in options.items()}
     entities = renamed.pop("entities", None) or ()
     index = llama_index_catena.CatenaRetriever(at.library, **renamed)
-    return {
-        "Library": rows(at.library.search(question, **options)),
-        "Library async": rows(asyncio.run(at.library.asearch(question, **options))),
-        "ServerLibrary": rows(at.server.search(question, **options)),
-        "LangChain": documents(chain.invoke(question)),
-        "LangChain async": documents(asyncio.run(chain.ainvoke(question))),
-        "LlamaIndex": rows(index.ranking(question, entities=entities))
-        if entities
-        else nodes(index.retrieve(question)),
-        "LlamaIndex async": rows(asyncio.run(index.aranking(question, entities=entities)))
-        if entities
-        else nodes(asyncio.run(index.aretrieve(question))),
-    }
+    found = found_by(at, "search", chain, index, question, **options)
+    if entities:  # which LlamaIndex takes with the question alone
+        found["LlamaIndex"] = rows(index.ranking(question, entities=entities))
+        found["LlamaIndex async"] = rows(asyncio.run(index.aranking(question, entities=entities)))
+    return found
 
 
 def agree(found: Mapping[str, Rows | None]) -> Rows:
@@ -197,7 +197,9 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("condition", QUESTIONS)
+@pytest.mark.parametrize(
+    "condition", [c if c == "plain" else pytest.param(c, marks=pytest.mark.slow) for c in QUESTIONS]
+)
 def test_every_face_finds_the_same_chunks(asked: Asked, condition: str) -> None:
     question, own = QUESTIONS[condition]
     for chosen in OPTIONS:
@@ -212,11 +214,9 @@ def test_every_face_finds_the_same_chunks(asked: Asked, condition: str) -> None:
 def test_every_face_goes_on_without_the_route_that_fails(degraded: Asked) -> None:
     for chosen in OPTIONS:
         assert agree(searches(degraded, PLAIN, {"k": K, **chosen})), chosen
-    for ranking in (
-        degraded.library.search(PLAIN),
-        langchain_catena.CatenaRetriever(library=degraded.library).ranking(PLAIN),
-        llama_index_catena.CatenaRetriever(degraded.library).ranking(PLAIN),
-    ):
+    ours: list[Any] = [langchain_catena.CatenaRetriever(library=degraded.library)]
+    ours.append(llama_index_catena.CatenaRetriever(degraded.library))
+    for ranking in (degraded.library.search(PLAIN), *(each.ranking(PLAIN) for each in ours)):
         assert [part.what for part in ranking.degraded] == ["route dense"]
 
 
@@ -246,23 +246,12 @@ PASSAGES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("budget", [120, 400])
 def test_every_face_reads_the_same_passages(asked: Asked, budget: int) -> None:
     for chosen in PASSAGES:
-        limited = {name: value for name, value in chosen.items() if name == "k"}
-        others = {name: value for name, value in chosen.items() if name != "k"}
-        chain = langchain_catena.CatenaSectionRetriever(library=asked.library, budget_tokens=budget, **others)
-        index = llama_index_catena.CatenaRetriever(
-            asked.library, budget_tokens=budget, similarity_top_k=chosen.get("k"), **others
-        )
+        others = {"budget_tokens": budget, **{name: value for name, value in chosen.items() if name != "k"}}
+        chain = langchain_catena.CatenaSectionRetriever(library=asked.library, **others)
+        index = llama_index_catena.CatenaRetriever(asked.library, similarity_top_k=chosen.get("k"), **others)
         options = {"budget_tokens": budget, **chosen}
-        found = {
-            "Library": rows(asked.library.passages(PLAIN, **options)),
-            "Library async": rows(asyncio.run(asked.library.apassages(PLAIN, **options))),
-            "ServerLibrary": rows(asked.server.passages(PLAIN, **options)),
-            "LangChain": documents(chain.invoke(PLAIN, **limited)),
-            "LangChain async": documents(asyncio.run(chain.ainvoke(PLAIN, **limited))),
-            "LlamaIndex": nodes(index.retrieve(PLAIN)),
-            "LlamaIndex async": nodes(asyncio.run(index.aretrieve(PLAIN))),
-        }
-        if not limited:
+        found = found_by(asked, "passages", chain, index, PLAIN, **options)
+        if "k" not in chosen:
             found["command line"] = typed("search", PLAIN, asked.path, options)
         assert agree(found)
 
@@ -295,15 +284,7 @@ def test_every_face_finds_the_same_segments(asked: Asked, question: str) -> None
     for options in SEGMENTS:
         chain = langchain_catena.CatenaSegmentRetriever(library=asked.library, **options)
         index = llama_index_catena.CatenaSegmentRetriever(asked.library, **options)
-        found: dict[str, Rows | None] = {
-            "Library": cut(asked.library.segments(question, **options)),
-            "Library async": cut(asyncio.run(asked.library.asegments(question, **options))),
-            "ServerLibrary": cut(asked.server.segments(question, **options)),
-            "LangChain": documents(chain.invoke(question)),
-            "LangChain async": documents(asyncio.run(chain.ainvoke(question))),
-            "LlamaIndex": nodes(index.retrieve(question)),
-            "LlamaIndex async": nodes(asyncio.run(index.aretrieve(question))),
-        }
+        found = found_by(asked, "segments", chain, index, question, **options)
         if is_typed(options):
             found["command line"] = typed("search", question, asked.path, {"segments": True, **options})
         assert agree(found) or question == "Which fuse has the HX220?"
@@ -320,17 +301,9 @@ def test_every_face_walks_to_the_same_chunks(asked: Asked, routes: Sequence[str]
     for options in WALKS:
         chain = langchain_catena.CatenaGraphRetriever(library=asked.library, how=how, k=K, **options)
         index = llama_index_catena.CatenaGraphRetriever(library=asked.library, how=how, similarity_top_k=K, **options)
-        found: dict[str, Rows | None] = {
-            "Library": rows(asked.library.search_graph(PLAIN, how, k=K, **options).ranking),
-            "Library async": rows(asyncio.run(asked.library.asearch_graph(PLAIN, how, k=K, **options)).ranking),
-            "ServerLibrary": rows(asked.server.search_graph(PLAIN, how, k=K, **options).ranking),
-            "LangChain": rows(chain.result(PLAIN).ranking),
-            "LangChain async": rows(asyncio.run(chain.aresult(PLAIN)).ranking),
-            "LlamaIndex": rows(index.result(PLAIN).ranking),
-            "LlamaIndex async": rows(asyncio.run(index.aresult(PLAIN)).ranking),
-            "command line": typed("search", PLAIN, asked.path, {"routes": routes, "k": K, "graph": True, **options}),
-        }
-        assert agree(found)
+        found = found_by(asked, "search_graph", chain, index, PLAIN, how, k=K, **options)
+        typing = {"routes": routes, "k": K, "graph": True, **options}
+        assert agree({**found, "command line": typed("search", PLAIN, asked.path, typing)})
 
 
 @pytest.mark.parametrize("asked", ["sections"], indirect=True)
@@ -338,25 +311,13 @@ def test_every_face_walks_to_the_same_chunks(asked: Asked, routes: Sequence[str]
 def test_every_face_finds_the_same_under_several_views(asked: Asked, budget: int | None) -> None:
     how = ViewSearch(views=("headed", "keywords"))
     for where in (None, {"heading_path": "Running"}):
-        chain = langchain_catena.CatenaSectionRetriever(
-            library=asked.library, views=how, budget_tokens=budget, where=where
-        )
-        index = llama_index_catena.CatenaRetriever(asked.library, views=how, budget_tokens=budget, where=where)
-        library, server = asked.library, asked.server
+        options: Any = {"views": how, "budget_tokens": budget, "where": where}
+        chain = langchain_catena.CatenaSectionRetriever(library=asked.library, **options)
+        index = llama_index_catena.CatenaRetriever(asked.library, **options)
         if budget is None:
-            first = [rows(each.search_views(PLAIN, how, where=where)) for each in (library, server)]
+            assert agree(found_by(asked, "search_views", chain, index, PLAIN, how, where=where))
         else:
-            options: Any = {"views": how, "budget_tokens": budget, "where": where}
-            first = [rows(each.passages(PLAIN, **options)) for each in (library, server)]
-        found: dict[str, Rows | None] = {
-            "Library": first[0],
-            "ServerLibrary": first[1],
-            "LangChain": documents(chain.invoke(PLAIN)),
-            "LangChain async": documents(asyncio.run(chain.ainvoke(PLAIN))),
-            "LlamaIndex": nodes(index.retrieve(PLAIN)),
-            "LlamaIndex async": nodes(asyncio.run(index.aretrieve(PLAIN))),
-        }
-        assert agree(found)
+            assert agree(found_by(asked, "passages", chain, index, PLAIN, **options))
 
 
 # Filters.
@@ -375,13 +336,10 @@ ALIASES: list[tuple[Options, Options]] = [
 
 @pytest.mark.parametrize(("where", "same"), ALIASES)
 def test_what_hits_call_a_field_is_its_name_in_filters(asked: Asked, where: Options, same: Options) -> None:
-    expected = rows(asked.library.search(PLAIN, k=K, where=same))
-    assert expected
-    assert agree(searches(asked, PLAIN, {"k": K, "where": where})) == expected
-    extraction = asked.library.segments(PLAIN, where=where)
-    assert [hit.segment.id for hit in extraction.segments] == [
-        hit.segment.id for hit in asked.library.segments(PLAIN, where=same).segments
-    ]
+    assert agree(searches(asked, PLAIN, {"k": K, "where": where})) == rows(
+        asked.library.search(PLAIN, k=K, where=same)
+    )
+    assert cut(asked.library.segments(PLAIN, where=where)) == cut(asked.library.segments(PLAIN, where=same))
 
 
 def filters_of(*parts: tuple[str, str, Any], condition: str = "and") -> MetadataFilters:
@@ -420,41 +378,15 @@ def test_llama_index_takes_its_own_filters_wherever_filters_are(asked: Asked) ->
         ),
         (filters_of(("path", "all", ["Running"])), {"path": "Running"}),
         (MetadataFilter(key="path", value="Power"), {"path": "Power"}),
-        (
-            [MetadataFilter(key="path", value="Power"), MetadataFilter(key="title", value="LX90 Manual")],
-            {"path": "Power", "title": "LX90 Manual"},
-        ),
+        ([MetadataFilter(key=k, value=k) for k in ("path", "title")], {"path": "path", "title": "title"}),
     ],
 )
 def test_every_form_of_llama_index_filters_is_taken(asked: Asked, given: Any, same: Options) -> None:
     found = [
         nodes(llama_index_catena.CatenaRetriever(asked.library, where=each).retrieve(PLAIN)) for each in (given, same)
     ]
-    assert found[0] == found[1] != []
-
-
-def faces_with(library: Library, where: Options) -> list[Callable[[], object]]:
-    chain = [
-        langchain_catena.CatenaRetriever(library=library, where=where),
-        langchain_catena.CatenaSectionRetriever(library=library, where=where, budget_tokens=500),
-        langchain_catena.CatenaSegmentRetriever(library=library, where=where),
-        langchain_catena.CatenaFigureRetriever(library=library, where=where),
-        langchain_catena.CatenaGraphRetriever(library=library, where=where),
-    ]
-    return [
-        lambda: library.search(PLAIN, where=where),
-        lambda: library.passages(PLAIN, where=where),
-        lambda: library.segments(PLAIN, where=where),
-        lambda: library.search_figures(PLAIN, where=where),
-        lambda: library.search_graph(PLAIN, where=where),
-        lambda: library.widen(PLAIN, library.search(PLAIN), where=where),
-        *(lambda each=each: each.invoke(PLAIN) for each in chain),
-        *(lambda each=each: each.retrieve(PLAIN) for each in llama_index_retrievers(library, where=where)),
-        *(
-            lambda each=each: asyncio.run(each.aretrieve(PLAIN))
-            for each in llama_index_retrievers(library, where=where)
-        ),
-    ]
+    assert found[0] == found[1]
+    assert bool(found[0]) is not isinstance(given, list)
 
 
 @pytest.mark.parametrize(
@@ -463,7 +395,28 @@ def faces_with(library: Library, where: Options) -> list[Callable[[], object]]:
 def test_every_face_refuses_a_field_that_nothing_has_and_names_the_one_that_was_meant(
     asked: Asked, field: str, meant: str
 ) -> None:
-    asked.library.build_graph()
-    for ask in faces_with(asked.library, {field: "HX210 Manual"}):
+    library, where = asked.library, {field: "HX210 Manual"}
+    library.build_graph()
+    how: Any = {"library": library, "where": where}
+    chain = [
+        langchain_catena.CatenaRetriever(**how),
+        langchain_catena.CatenaSectionRetriever(**how, budget_tokens=500),
+        langchain_catena.CatenaSegmentRetriever(**how),
+        langchain_catena.CatenaFigureRetriever(**how),
+        langchain_catena.CatenaGraphRetriever(**how),
+    ]
+    asks = [getattr(library, name) for name in ("search", "passages", "segments", "search_figures", "search_graph")]
+    faces: list[Callable[[], object]] = [
+        *(lambda ask=ask: ask(PLAIN, where=where) for ask in asks),
+        lambda: library.widen(PLAIN, library.search(PLAIN), where=where),
+        *(lambda each=each: each.invoke(PLAIN) for each in chain),
+        *(lambda each=each: asyncio.run(each.ainvoke(PLAIN)) for each in chain),
+        *(lambda each=each: each.retrieve(PLAIN) for each in llama_index_retrievers(library, where=where)),
+        *(
+            lambda each=each: asyncio.run(each.aretrieve(PLAIN))
+            for each in llama_index_retrievers(library, where=where)
+        ),
+    ]
+    for ask in faces:
         with pytest.raises(FilterError, match=rf"has the field '{field}'\. Did you mean '{meant}'\?"):
             ask()

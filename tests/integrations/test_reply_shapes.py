@@ -1,21 +1,18 @@
-"""Every shape of reply x every step that asks a model x the core's and both adapters' models: right, or named.
+"""Every shape of reply x every step that asks a model, also through both adapters' models: right, or named.
 
 A draft that a model gave up is never taken for its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import pytest
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
-from llama_index.core.llms.callbacks import llm_completion_callback
+from langchain_fakes import ReplyingChatModel
+from llama_index_models import Saying
 
 from catena.answering import answer, answer_cited, short_answer
 from catena.effects import Complete, Retry, Services, Step, run
@@ -223,37 +220,6 @@ CASES: dict[str, Case] = {
 }
 
 
-class ChatModel(BaseChatModel):
-    """A LangChain model that always says the same."""
-
-    said: str
-
-    @property
-    def _llm_type(self) -> str:
-        return "same"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.said))])
-
-
-class IndexModel(CustomLLM):
-    """A LlamaIndex model that always says the same."""
-
-    said: str
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="same")
-
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        return CompletionResponse(text=self.said)
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Generator[CompletionResponse]:
-        yield self.complete(prompt)
-
-
 class Captioner:
     """A captioner that answers as a language model does."""
 
@@ -268,9 +234,10 @@ class Captioner:
 
 MODELS: dict[str, Callable[[str], Any]] = {
     "core": lambda said: FakeLLM(lambda _: said),
-    "LangChain": lambda said: LangChainLLM(ChatModel(said=said)),
-    "LlamaIndex": lambda said: LlamaIndexLLM(IndexModel(said=said)),
+    "LangChain": lambda said: LangChainLLM(ReplyingChatModel(reply=lambda _: said)),
+    "LlamaIndex": lambda said: LlamaIndexLLM(Saying(reply=said)),
 }
+ASKED = [*((name, "core") for name in sorted(CASES)), ("format", "LangChain"), ("queries", "LlamaIndex")]
 
 
 def outcome(case: Case, model: str, reply: str) -> Outcome:
@@ -298,8 +265,7 @@ def wrong(case: Case, shape: ReplyShape, found: Outcome, good: Any) -> str:
     return "" if kept or harmless else f"{shape.name}: {value}"
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "model"), ASKED)
 def test_a_reply_is_read_right_or_refused_by_name(name: str, model: str) -> None:
     case = CASES[name]
     plain = ReplyShape(name="plain", kind="any", template="<<answer>>", answered=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,23 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryStore
-from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.schema import IndexNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 
 import langchain_catena
 import llama_index_catena
 from catena.model import ParameterError, as_uuid
-from langchain_catena import CatenaEmbeddings, CatenaViewIndex, CatenaViewTransformer, to_chunk
+from langchain_catena import to_chunk
 from llama_index_catena.convert import to_ranking
 
 
 @given(st.text())
-def test_any_id_has_one_uuid(name: str) -> None:
+def test_any_id_has_one_uuid_and_one_is_kept_however_it_is_written(name: str) -> None:
     assert str(UUID(as_uuid(name))) == as_uuid(name) == as_uuid(as_uuid(name))
-
-
-def test_a_uuid_is_kept_however_it_is_written() -> None:
     plain = "3ec0f62602f5a1683ec0f62602f5a168"
     assert as_uuid(plain) == as_uuid(plain.upper()) == str(UUID(plain))
     assert as_uuid("3ec0f62602f5a168") != as_uuid("3ec0f62602f5a169")
@@ -74,29 +68,3 @@ def test_scores_that_rise_down_a_list_are_distances(scores: list[float | None], 
     assert [hit.score for hit in ranking.hits] == counted
     if scores[0] != 0.4:
         assert [hit.chunk.id for hit in ranking.hits] == [each.node_id for each in found]
-
-
-class Losing(InMemoryVectorStore):
-    """A store that gives documents back without their ids."""
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        return [found.model_copy(update={"id": None}) for found in super().get_by_ids(ids)]
-
-
-class Hyphening(InMemoryVectorStore):
-    """A store that writes ids otherwise."""
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        return [found.model_copy(update={"id": as_uuid(str(found.id))}) for found in super().get_by_ids(ids)]
-
-
-@pytest.mark.parametrize("kind", [Losing, Hyphening])
-def test_views_go_where_a_store_does_not_say_what_it_holds(kind: type[InMemoryVectorStore]) -> None:
-    store = kind(CatenaEmbeddings())
-    index = CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=CatenaViewTransformer(["raw"]))
-    index.add([Document(page_content="The cover takes six screws.", metadata={"source": "a"})])
-    assert len(store.store) == 1
-    index.replace([Document(page_content="The cover takes eight screws.", metadata={"source": "a"})])
-    assert [each["text"] for each in store.store.values()] == ["The cover takes eight screws."]
-    index.delete("a")
-    assert store.store == {}

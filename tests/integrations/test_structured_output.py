@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,21 +52,16 @@ def test_each_form_is_one_that_services_can_keep_to(name: str) -> None:
 
 
 def test_a_form_is_part_of_the_key_under_which_a_reply_is_kept() -> None:
-    plain = Complete(prompt="a", purpose="p")
-    assert request_key("m", plain) != request_key("m", Complete(prompt="a", purpose="p", schema="{}"))
+    assert request_key("m", ASKING) != request_key("m", replace(ASKING, schema="{}"))
 
 
 def test_openai_is_given_the_form() -> None:
     with ChatServer(lambda body: FORMED) as server, OpenAILLM("small", base_url=server.url) as llm:
         assert run(generate_queries(QUESTION), Services(llm=llm)).queries[1:] == QUERIES
         (body,) = server.bodies
-    sent = body["response_format"]
-    assert (sent["type"], sent["json_schema"]["name"], sent["json_schema"]["strict"]) == (
-        "json_schema",
-        "search_queries",
-        True,
-    )
-    assert "title" not in sent["json_schema"]["schema"]
+    sent, form = body["response_format"]["type"], body["response_format"]["json_schema"]
+    assert (sent, form["name"], form["strict"]) == ("json_schema", "search_queries", True)
+    assert "title" not in form["schema"]
 
 
 class Refused(Exception):
@@ -138,10 +134,8 @@ class Calling(FunctionCallingLLM):
         if not tools and not self.answers:
             raise Refused(400)
         text = self.says if tools else json.dumps(QUERIES)
-        raw = {
-            "usage": {"prompt_tokens": 5, "completion_tokens": 6_000},
-            "choices": [{"finish_reason": "tool_calls"}],
-        }
+        usage = {"prompt_tokens": 5, "completion_tokens": 6_000}
+        raw = {"usage": usage, "choices": [{"finish_reason": "tool_calls"}]}
         return ChatResponse(message=ChatMessage(role="assistant", content=text), raw=raw)
 
     async def achat(self, messages: Any, **options: Any) -> ChatResponse:
@@ -158,16 +152,11 @@ class Calling(FunctionCallingLLM):
     def complete(self, *_: Any, **__: Any) -> Any:
         raise AssertionError("not used here")
 
-    stream_chat = stream_complete = complete
-
-    async def acomplete(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError("not used here")
-
-    astream_chat = astream_complete = acomplete
+    stream_chat = stream_complete = acomplete = astream_chat = astream_complete = complete
 
 
-def langchain(**fields: Any) -> tuple[Any, list[Any]]:
-    model = Chat(profile={"structured_output": True}, asked=[], **fields)
+def langchain(profile: Any = {"structured_output": True}, **fields: Any) -> tuple[Any, list[Any]]:  # noqa: B006
+    model = Chat(profile=profile, asked=[], **fields)
     return LangChainLLM(model), model.asked
 
 
@@ -187,6 +176,7 @@ def twice(llm: Any, is_async: bool, answers: bool = True) -> Budget:
     return services.budget
 
 
+ASKING = Complete(prompt="a", purpose="p", max_tokens=400)
 FORM, TEXT = "search_queries", "text"
 
 
@@ -215,22 +205,20 @@ def test_models_that_say_they_can_are_given_the_form_until_they_refuse_it(
 def test_a_refusal_that_was_not_of_the_form_leaves_it_on(make: Any) -> None:
     llm, seen = make(refuses=Refused(400), answers=False)
     with pytest.raises(ServiceError, match="400"):
-        run(
-            ask([Complete(prompt="a", purpose="p", max_tokens=400, schema=prompts.load("search_queries").schema)]),
-            Services(llm=llm),
-        )
+        run(ask([replace(ASKING, schema=prompts.load("search_queries").schema)]), Services(llm=llm))
     assert llm._schemas.go_with(Complete(prompt="b", purpose="p", schema="{}"))
     assert seen == [FORM, TEXT]
 
 
-@pytest.mark.parametrize("refuses", ["nothing", "unreadable"])
-def test_what_a_llama_index_model_writes_in_place_of_a_call_is_read(refuses: str) -> None:
-    llm, seen = llama_index(refuses=refuses, says=json.dumps(QUERIES))
+@pytest.mark.parametrize(
+    ("made", "asked"),
+    [
+        (lambda: llama_index(refuses="nothing", says=json.dumps(QUERIES)), [FORM, FORM]),  # read in place of a call
+        (lambda: llama_index(refuses="unreadable", says=json.dumps(QUERIES)), [FORM, FORM]),
+        (lambda: langchain(profile=None), [TEXT, TEXT]),  # of a model that does not say that it can
+    ],
+)
+def test_what_models_write_in_words_is_read(made: Any, asked: list[str]) -> None:
+    llm, seen = made()
     assert twice(llm, is_async=False).spent.calls == 2
-    assert seen == [FORM, FORM]
-
-
-def test_langchain_models_that_do_not_say_so_are_asked_in_words() -> None:
-    model = Chat(asked=[])
-    assert run(generate_queries(QUESTION), Services(llm=LangChainLLM(model))).queries[1:] == QUERIES
-    assert model.asked == ["text"]
+    assert seen == asked

@@ -1,27 +1,144 @@
-"""Answer a question, with verified citations or in a few words, and write the searches that it needs."""
+"""Read evidence chains from documents, answer from them or from passages, and write the searches of a question."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from numbers import Real
+from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from catena import Services, arun, run
-from catena.answering import AnswerOptions, ChainReading, SegmentAnswer, ShortAnswer, VerifiedQuote, chain_answer
+from catena import Chunk, Services, arun, run
+from catena.answering import (
+    AnswerOptions,
+    ChainReading,
+    SegmentAnswer,
+    ShortAnswer,
+    VerifiedQuote,
+    chain_answer,
+    chain_context,
+)
 from catena.effects import Step
 from catena.library import BaseLibrary, answer_from_step
+from catena.model import Chain, Edge, Hop
 from catena.retrieval import Queries, decompose, generate_queries
-from langchain_catena.base import answering_chain
-from langchain_catena.chains import chains_of
-from langchain_catena.convert import NO_OFFSETS
-from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, unknown_of
+from langchain_catena.convert import NO_OFFSETS, is_unknown, told_of
+from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, source_name, to_linked, unknown_of
 from langchain_catena.retrieval import CatenaRetriever
 from langchain_catena.segments import CatenaSegmentRetriever
 from langchain_catena.services import services_with
+
+T = TypeVar("T")
+
+CHAINS = "chains"
+"""Key in `metadata["catena"]` of a document's places in chains; `CatenaGraphRetriever` states what they say."""
+
+NODE = "chunk_id"
+"""Key in `metadata["catena"]` of the id that the graph has a document under, as `came_from` of others names it."""
+
+
+def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
+    """Return by chunk id its places in chains, as values that JSON can write."""
+    places: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for number, chain in enumerate(chains, start=1):
+        for place, hop in enumerate(chain.hops, start=1):
+            edge = hop.edge or Edge(weights={})
+            places[hop.chunk.id].append(
+                {
+                    "chain": number,
+                    "hop": place,
+                    "score": float(hop.score),
+                    "came_from": hop.came_from,
+                    "edges": {kind: float(weight) for kind, weight in edge.weights.items()},
+                    "shared": {kind: list(words) for kind, words in edge.words.items()},
+                    "words": list(hop.words),
+                }
+            )
+    return dict(places)
+
+
+def chains_of(documents: Sequence[Document]) -> tuple[Chain, ...]:
+    """Return the chains that documents of `CatenaGraphRetriever` or `CatenaChainCompressor` stand in.
+
+    For what the core does with chains: `catena_view.plots.graph_strip.chain_strip`, `catena.answering.short_answers`.
+
+    Args:
+        documents: in any order, and whatever is left of them after another stage; a chain keeps the hops that are
+            there. One that stands in no chain is a chain of itself alone, behind the others.
+    """
+    chains: dict[int, dict[int, Hop]] = defaultdict(dict)
+    alone: list[Chain] = []
+    for document in passages_in(documents):
+        chunk, places = _chunk(document), _told_places(document)
+        for place in places:
+            edge = Edge(weights=place["edges"], words={kind: tuple(words) for kind, words in place["shared"].items()})
+            came_from = str(place["came_from"])
+            hop = Hop(
+                chunk=chunk,
+                score=float(place["score"]),
+                came_from=came_from,
+                edge=edge if came_from else None,
+                words=tuple(place["words"]),
+            )
+            chains[place["chain"]].setdefault(place["hop"], hop)
+        if not places:
+            alone.append(Chain((Hop(chunk=chunk, score=0.0),)))
+    walked = (Chain(tuple(hops[place] for place in sorted(hops))) for _, hops in sorted(chains.items()))
+    return (*walked, *alone)
+
+
+def format_chains(documents: Sequence[Document], reading: ChainReading | None = None) -> str:
+    """Return documents as one text for a prompt: numbered passages in the order of their chains, with the reasons.
+
+        chain = {"context": retriever | format_chains, "question": RunnablePassthrough()} | prompt | model
+
+    Args:
+        documents: as of `chains_of`. What tells of names that stand nowhere comes first, beside the budget.
+        reading: order ("chain", "iterative", "shuffled"), budget and header; see `ChainReading`.
+
+    Raises:
+        ParameterError: `reading` is out of range.
+    """
+    told = [document.page_content for document in documents if is_unknown(document)]
+    text = chain_context(chains_of(documents), reading).text
+    return "\n\n".join(filter(None, (*told, text)))
+
+
+def chain_formatter(reading: ChainReading | None = None) -> Runnable[Sequence[Document], str]:
+    """Return `format_chains` with its options as a runnable.
+
+    retriever | chain_formatter(ChainReading(format="iterative", budget_tokens=1_500))
+    """
+    return RunnableLambda(lambda documents: format_chains(documents, reading), name="format_chains")
+
+
+def _chunk(document: Document) -> Chunk:
+    found = to_linked(document, PlaceKeys(), name=source_name(document)).chunk
+    name = told_of(document).get(NODE)
+    return replace(found, id=name) if isinstance(name, str) and name else found
+
+
+def _told_places(document: Document) -> list[Mapping[str, Any]]:
+    """Return what a document says of its places in chains, without what is no such thing."""
+    places = told_of(document).get(CHAINS)
+    return [place for place in places if _is_place(place)] if isinstance(places, list | tuple) else []
+
+
+_PLACE = {"chain": int, "hop": int, "score": Real, "came_from": str, "words": Sequence}
+_PLACE |= {"edges": Mapping, "shared": Mapping}
+
+
+def _is_place(place: object) -> bool:
+    return (
+        isinstance(place, Mapping)
+        and all(isinstance(place.get(key), kind) for key, kind in _PLACE.items())
+        and all(isinstance(weight, Real) for weight in place["edges"].values())
+        and all(isinstance(words, Sequence) for words in place["shared"].values())
+    )
 
 
 def segment_answer_chain(
@@ -69,7 +186,36 @@ def segment_answer_chain(
         hits = lenient_hits(passages_in(found), keys)
         return answer_from_step(question, hits, options, nowhere=unknown_of(found))
 
-    return answering_chain(retriever, step, outside, _as_json, name="segment_answer")
+    return _answering(retriever, step, outside, _as_json, name="segment_answer")
+
+
+def _answering(
+    retriever: Runnable[str, list[Document]],
+    step: Callable[[str, Sequence[Document]], Step[T]],
+    services: Services,
+    as_json: Callable[[str, Sequence[Document], T], dict[str, Any]],
+    *,
+    name: str,
+) -> Runnable[str, dict[str, Any]]:
+    """Return a chain from a question to an answer from what a retriever finds; callbacks reach both.
+
+    Args:
+        retriever: any.
+        step: from the question and the documents to the answer.
+        services: answer the step.
+        as_json: the question, the documents and the answer as plain values.
+        name: in traces.
+    """
+
+    def answer(question: str) -> dict[str, Any]:
+        found = retriever.invoke(question)
+        return as_json(question, found, run(step(question, found), services))
+
+    async def aanswer(question: str) -> dict[str, Any]:
+        found = await retriever.ainvoke(question)
+        return as_json(question, found, await arun(step(question, found), services))
+
+    return RunnableLambda(answer, aanswer, name=name)
 
 
 def _as_json(question: str, found: Sequence[Document], result: SegmentAnswer) -> dict[str, Any]:
@@ -84,24 +230,12 @@ def _as_json(question: str, found: Sequence[Document], result: SegmentAnswer) ->
             for each in (() if answer is None else answer.citations)
         ],
         "passages": [
-            {
-                "number": passage.number,
-                "text": passage.text,
-                "citation": passage.citation,
-                "document_id": passage.segment.document_id,
-                "value": passage.value,
-            }
-            for passage in passages
+            _picked(each, "number", "text", "citation", "value") | {"document_id": each.segment.document_id}
+            for each in passages
         ],
         "conflicts": [
-            {
-                "label": conflict.label,
-                "note": conflict.note,
-                "kind": conflict.kind,
-                "expected": conflict.expected,
-                "passages": list(conflict.numbers),
-            }
-            for conflict in result.conflicts
+            _picked(each, "label", "note", "kind", "expected") | {"passages": list(each.numbers)}
+            for each in result.conflicts
         ],
         "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
         "unknown": [str(name) for name in unknown_of(found)],
@@ -109,19 +243,19 @@ def _as_json(question: str, found: Sequence[Document], result: SegmentAnswer) ->
 
 
 def _citation(quote: VerifiedQuote, source: str, without_offsets: bool) -> dict[str, Any]:
+    places = _picked(quote, "pages", "page_labels", "lines")
     return {
-        "number": quote.number,
+        **_picked(quote, "number", "verified", "state", "document_id"),
         "quote": quote.text,
-        "verified": quote.verified,
-        "state": quote.state,
         "citation": source,
-        "document_id": quote.document_id,
         "start_index": None if without_offsets else quote.start,
         "end_index": None if without_offsets else quote.end,
-        "pages": None if quote.pages is None else list(quote.pages),
-        "page_labels": None if quote.page_labels is None else list(quote.page_labels),
-        "lines": None if quote.lines is None else list(quote.lines),
+        **{name: None if place is None else list(place) for name, place in places.items()},
     }
+
+
+def _picked(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def query_writer(
@@ -182,4 +316,4 @@ def chain_answer_chain(
         said = answer.text if answer.answerable else None
         return {"question": question, "answer": said, "documents": list(found)}
 
-    return answering_chain(retriever, step, services_with(services, llm=llm), as_json, name="chain_answer")
+    return _answering(retriever, step, services_with(services, llm=llm), as_json, name="chain_answer")

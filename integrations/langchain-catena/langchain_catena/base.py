@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, cast
@@ -127,12 +127,12 @@ class CatenaBaseRetriever(NamedFields, BaseRetriever):
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         self._check(kwargs)
-        with set_config_context(_for_children(config)) as context:
+        with set_config_context(ensure_config(config)) as context:
             return context.run(super().invoke, input, config, **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         self._check(kwargs)
-        with set_config_context(_for_children(config)) as context:
+        with set_config_context(ensure_config(config)) as context:
             found = super().ainvoke(input, config, **kwargs)
             return await asyncio.get_running_loop().create_task(found, context=context)
 
@@ -199,12 +199,6 @@ class CatenaBaseRetriever(NamedFields, BaseRetriever):
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(ls_retriever_name=self.provider, ls_vector_store_provider="catena")
-
-
-def _for_children(config: RunnableConfig | None) -> RunnableConfig:
-    """Return the options of a call for the calls inside it: all but its own name and id."""
-    own = ("run_name", "run_id")
-    return cast("RunnableConfig", {key: value for key, value in ensure_config(config).items() if key not in own})
 
 
 class Compression(TypedDict):
@@ -319,32 +313,3 @@ class CatenaBaseTransformer(BaseDocumentTransformer):
     def _asks(self) -> bool:
         """Return True where the step asks a service, False where it only computes."""
         return True
-
-
-def answering_chain(
-    retriever: Runnable[str, list[Document]],
-    step: Callable[[str, Sequence[Document]], Step[T]],
-    services: Services,
-    as_json: Callable[[str, Sequence[Document], T], dict[str, Any]],
-    *,
-    name: str,
-) -> Runnable[str, dict[str, Any]]:
-    """Return a chain from a question to an answer from what a retriever finds.
-
-    Args:
-        retriever: the callbacks of the chain reach it, and the models.
-        step: from the question and the documents to the answer.
-        services: answer the step.
-        as_json: the question, the documents and the answer as plain values.
-        name: in traces.
-    """
-
-    def answer(question: str) -> dict[str, Any]:
-        found = retriever.invoke(question)
-        return as_json(question, found, run(step(question, found), services))
-
-    async def aanswer(question: str) -> dict[str, Any]:
-        found = await retriever.ainvoke(question)
-        return as_json(question, found, await arun(step(question, found), services))
-
-    return RunnableLambda(answer, aanswer, name=name)

@@ -135,9 +135,7 @@ def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Rank
     title = str(hit.chunk.metadata.get(TITLE, ""))
     place = _place(segment, citation(segment, title=title))
     return Document(
-        id=segment.id,
-        page_content=segment.text,
-        metadata={**found.metadata, **place, "chunk_id": hit.chunk.id},
+        id=segment.id, page_content=segment.text, metadata={**found.metadata, **place, "chunk_id": hit.chunk.id}
     )
 
 
@@ -166,11 +164,7 @@ def _segment_document(
     placed = NO_OFFSETS not in segment.metadata
     hidden = {POSITION, NO_OFFSETS, *(() if placed else ("start_index", "end_index"))}
     metadata = {key: value for key, value in document.metadata.items() if key not in hidden}
-    metadata[PROVENANCE] = {
-        **metadata[PROVENANCE],
-        "chunk_ids": list(segment.chunk_ids),
-        "queries": list(found.queries),
-    }
+    metadata[PROVENANCE] |= {"chunk_ids": list(segment.chunk_ids), "queries": list(found.queries)}
     metadata[VALUE] = found.value
     if segment.positions is not None:
         metadata["first_position"], metadata["last_position"] = segment.positions
@@ -184,28 +178,21 @@ def _segment_document(
 
 def view_documents(ranking: model.Ranking) -> list[Document]:
     """Return hits as documents whose `metadata["catena"]["views"]` says which views found them, at which rank."""
-    documents = []
-    for hit in ranking.hits:
-        document = to_document(hit, ranking)
-        found = {**document.metadata[PROVENANCE], "views": found_by(hit)}
-        documents.append(document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: found}}))
-    return documents
+    return [with_told(to_document(hit, ranking), views=found_by(hit)) for hit in ranking.hits]
+
+
+def with_told(document: Document, **more: Any) -> Document:
+    """Return a document with more in its provenance."""
+    return document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: {**told_of(document), **more}}})
 
 
 def figure_document(figure: model.Figure, file: Path | None, hit: model.Hit, ranking: model.Ranking) -> Document:
     """Return a figure as a document; what its metadata says is stated at `CatenaFigureRetriever`."""
     found = to_document(hit, ranking)
-    about: dict[str, Any] = {
-        "figure_page": figure.page,
-        "figure_title": figure.title,
-        "figure_kind": figure.kind,
-        "figure_width": figure.width,
-        "figure_height": figure.height,
-        **({} if file is None else {"figure_file": str(file)}),
-    }
-    return found.model_copy(
-        update={"page_content": readable(hit), "metadata": {**found.metadata, **about}},
-    )
+    about = {f"figure_{name}": getattr(figure, name) for name in ("page", "title", "kind", "width", "height")}
+    shown = {} if file is None else {"figure_file": str(file)}
+    metadata = {**found.metadata, **about, **shown}
+    return found.model_copy(update={"page_content": readable(hit), "metadata": metadata})
 
 
 def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
@@ -275,11 +262,7 @@ def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
     if unread := [str(note.page) for note in parsed.notes if note.lost]:
         metadata["unread_pages"] = ", ".join(unread)
     metadata |= _pages(document.text, document.page_starts, document.page_labels)
-    return Document(
-        id=document.id,
-        page_content=document.text,
-        metadata=metadata | _fidelity(formatted.fidelity),
-    )
+    return Document(id=document.id, page_content=document.text, metadata=metadata | _fidelity(formatted.fidelity))
 
 
 def join_pages(documents: Sequence[Document]) -> list[Document]:

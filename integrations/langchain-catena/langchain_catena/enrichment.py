@@ -123,11 +123,7 @@ class CatenaCaptionTransformer(CatenaBaseTransformer):
     """
 
     def __init__(
-        self,
-        *,
-        llm: BaseChatModel | None = None,
-        picture: Picture = "figure_file",
-        services: Services | None = None,
+        self, *, llm: BaseChatModel | None = None, picture: Picture = "figure_file", services: Services | None = None
     ) -> None:
         self.llm, self.picture, self.services = llm, picture, services
         if self._services().captioner is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
 
@@ -16,13 +15,12 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 
 from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import Cancel, Embed, Embedder, Step, all_together, ask
+from catena.effects import Embed, Embedder, Step, all_together, ask
 from catena.enrichment import GraphKeywords, keywords_of_view, make_views
 from catena.graph import ChunkGraph, GraphOptions, Node, node_of
-from catena.model import TITLE, Scalar
+from catena.model import TITLE
 from langchain_catena.convert import CHUNK_ID, POSITION, PROVENANCE, SCORE, scalars
-from langchain_catena.ids import content_id, content_of, source_name
-from langchain_catena.places import PlaceKeys, to_linked
+from langchain_catena.places import PlaceKeys, content_id, content_of, source_name, to_linked
 from langchain_catena.services import services_with
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ _CONTENT = "langchain_content"  # key, in the graph alone, of the content where 
 _NESTED = "langchain_nested"  # of the metadata that a chunk cannot hold, as JSON; also says that this was a document
 _T = TypeVar("_T")
 _Keywords: TypeAlias = dict[str, tuple[str, ...]]
-_Asked: TypeAlias = "tuple[_Keywords, NDArray[np.float32]]"
 
 
 class GraphDocuments(TypedDict, total=False):
@@ -97,8 +94,7 @@ def build_graph(
         ServiceError: the embeddings failed.
         CatenaError: see `ChunkGraph.build`.
     """
-    work = _work(_documents("documents", documents), how)
-    return work.built(run(work.asked(), work.services(embeddings)), options)
+    return run(_built(documents, options, how), _services(embeddings, how))
 
 
 async def abuild_graph(
@@ -108,9 +104,7 @@ async def abuild_graph(
     **how: Unpack[GraphDocuments],
 ) -> ChunkGraph:
     """As `build_graph`, without blocking the event loop."""
-    work = await asyncio.to_thread(_work, _documents("documents", documents), how)
-    asked = await arun(work.asked(), work.services(embeddings))
-    return await asyncio.to_thread(work.built, asked, options)
+    return await arun(_built(documents, options, how), _services(embeddings, how), computes=True)
 
 
 def update_graph(
@@ -143,8 +137,7 @@ def update_graph(
             not those of the graph.
         ServiceError: the embeddings failed.
     """
-    work = _changing(graph, added, removed, removed_sources, how)
-    return work.updated(graph, run(work.asked(), work.services(embeddings)))
+    return run(_updated(graph, added, removed, removed_sources, how), _services(embeddings, how))
 
 
 async def aupdate_graph(
@@ -157,57 +150,44 @@ async def aupdate_graph(
     **how: Unpack[GraphDocuments],
 ) -> ChunkGraph:
     """As `update_graph`, without blocking the event loop."""
-    work = await asyncio.to_thread(_changing, graph, added, removed, removed_sources, how)
-    asked = await arun(work.asked(), work.services(embeddings))
-    return await asyncio.to_thread(work.updated, graph, asked)
+    step = _updated(graph, added, removed, removed_sources, how)
+    return await arun(step, _services(embeddings, how), computes=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """Documents on their way into a graph."""
+def _services(embeddings: Embeddings | Embedder, how: GraphDocuments) -> Services:
+    return services_with(how.get("services"), llm=how.get("llm"), embeddings=embeddings)
 
-    documents: Sequence[Document]
-    chunks: Sequence[Chunk]
-    keys: NodeKeys
-    maker: GraphKeywords | None
-    how: GraphDocuments
-    gone: Set[str] = frozenset()  # ids in the graph that go
 
-    def services(self, embeddings: Embeddings | Embedder) -> Services:
-        return services_with(self.how.get("services"), llm=self.how.get("llm"), embeddings=embeddings)
+def _told(how: GraphDocuments) -> dict[str, Any]:
+    return {"progress": how.get("progress"), "cancel": (how.get("services") or Services()).cancel}
 
-    def asked(self) -> Step[_Asked]:
-        """Return by id the keywords that are said or that a model finds, and the vectors of all."""
-        told = {
-            chunk.id: said
-            for chunk, document in zip(self.chunks, self.documents, strict=True)
-            if (said := said_keywords(document, self.keys)) is not None
-        }
-        if self.maker is not None:
-            told |= yield from _made(self.maker, [chunk for chunk in self.chunks if chunk.id not in told])
-        texts = [document.page_content for document in self.documents]
-        batches = [tuple(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
-        replies = (yield from ask([Embed(texts=batch, purpose="graph") for batch in batches])) if batches else ()
-        rows = [np.asarray(reply, dtype=np.float32) for reply in replies]
-        return told, np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
 
-    def built(self, asked: _Asked, options: GraphOptions | None) -> ChunkGraph:
-        nodes, vectors = self._nodes(asked[0]), asked[1]
-        return ChunkGraph.build(nodes, vectors, options, progress=self.how.get("progress"), cancel=self._cancel)
+def _built(documents: Iterable[Document], options: GraphOptions | None, how: GraphDocuments) -> Step[ChunkGraph]:
+    nodes, vectors = yield from _nodes(_documents("documents", documents), how)
+    return ChunkGraph.build(nodes, vectors, options, **_told(how))
 
-    def updated(self, graph: ChunkGraph, asked: _Asked) -> ChunkGraph:
-        nodes, progress = self._nodes(asked[0]), self.how.get("progress")
-        return graph.updated(added=nodes, vectors=asked[1], removed=self.gone, progress=progress, cancel=self._cancel)
 
-    @property
-    def _cancel(self) -> Cancel | None:
-        return (self.how.get("services") or Services()).cancel
+def _updated(
+    graph: ChunkGraph,
+    added: Iterable[Document],
+    removed: Iterable[str | Document],
+    removed_sources: Iterable[str],
+    how: GraphDocuments,
+) -> Step[ChunkGraph]:
+    documents, sources = _documents("added", added), _several("removed_sources", removed_sources)
+    keys = NodeKeys(id=how.get("id_key"), source=how.get("source_key"))
+    gone = {each if isinstance(each, str) else node_id(each, keys, graph) for each in _several("removed", removed)}
+    if sources:
+        gone |= {name for name in graph.ids if graph.chunk(name).document_id in sources}
+    coming = set(_ids(documents, keys))
 
-    def _nodes(self, keywords: _Keywords) -> list[Node]:
-        return [
-            node_of(chunk, keywords=keywords.get(chunk.id), titles=titles_of(document, self.keys))
-            for chunk, document in zip(self.chunks, self.documents, strict=True)
-        ]
+    def behind(source: str) -> int:
+        staying = (graph.chunk(name) for name in graph.ids if name not in gone and name not in coming)
+        return 1 + max((chunk.position for chunk in staying if chunk.document_id == source), default=-1)
+
+    nodes, vectors = yield from _nodes(documents, how, behind)
+    gone |= {name for name in coming if name in graph}
+    return graph.updated(added=nodes, vectors=vectors, removed=gone, **_told(how))
 
 
 def _documents(name: str, given: Iterable[Document]) -> list[Document]:
@@ -225,8 +205,10 @@ def _several(name: str, given: Iterable[_T]) -> list[_T]:
     return list(given)
 
 
-def _work(documents: Sequence[Document], how: GraphDocuments, behind: Callable[[str], int] | None = None) -> _Work:
-    """Return documents as chunks under their ids and at their places, behind so many of their source."""
+def _nodes(
+    documents: Sequence[Document], how: GraphDocuments, behind: Callable[[str], int] | None = None
+) -> Step[tuple[list[Node], NDArray[np.float32]]]:
+    """Return documents as nodes under their ids and at their places, behind so many of their source, and vectors."""
     unknown = sorted(how.keys() - GraphDocuments.__annotations__.keys())
     if unknown:
         raise ParameterError("option", unknown[0], f"one of {', '.join(GraphDocuments.__annotations__)}")
@@ -235,6 +217,8 @@ def _work(documents: Sequence[Document], how: GraphDocuments, behind: Callable[[
         raise ParameterError("title_keys", titles, f"a sequence of keys, e.g. [{titles!r}]")
     if maker is not None and how.get("llm") is None and (how.get("services") or Services()).llm is None:
         raise ParameterError("llm", None, "a chat model or LLM: keywords=… says how it is asked")
+    if maker is None and how.get("llm") is not None:
+        maker = GraphKeywords()
     keys = NodeKeys(
         id=how.get("id_key"),
         source=how.get("source_key"),
@@ -244,8 +228,22 @@ def _work(documents: Sequence[Document], how: GraphDocuments, behind: Callable[[
     )
     named = zip(documents, _ids(documents, keys), _places(documents, keys, behind), strict=True)
     chunks = [to_graph_chunk(document, name, keys, position=position) for document, name, position in named]
-    default = GraphKeywords() if how.get("llm") is not None else None
-    return _Work(documents=documents, chunks=chunks, keys=keys, maker=maker or default, how=how)
+    keywords = {
+        chunk.id: said
+        for chunk, document in zip(chunks, documents, strict=True)
+        if (said := said_keywords(document, keys)) is not None
+    }
+    if maker is not None:
+        keywords |= yield from _made(maker, [chunk for chunk in chunks if chunk.id not in keywords])
+    texts = [document.page_content for document in documents]
+    batches = [tuple(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
+    replies = (yield from ask([Embed(texts=batch, purpose="graph") for batch in batches])) if batches else ()
+    rows = [np.asarray(reply, dtype=np.float32) for reply in replies]
+    nodes = [
+        node_of(chunk, keywords=keywords.get(chunk.id), titles=titles_of(document, keys))
+        for chunk, document in zip(chunks, documents, strict=True)
+    ]
+    return nodes, np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
 
 
 def _ids(documents: Sequence[Document], keys: NodeKeys) -> list[str]:
@@ -288,29 +286,6 @@ def _made(maker: GraphKeywords, chunks: Sequence[Chunk]) -> Step[_Keywords]:
         for part in degraded:
             _log.warning("%s: %s: %s; its keywords are found without the model", source, part.what, part.why)
     return found
-
-
-def _changing(
-    graph: ChunkGraph,
-    added: Iterable[Document],
-    removed: Iterable[str | Document],
-    removed_sources: Iterable[str],
-    how: GraphDocuments,
-) -> _Work:
-    """Return the added documents with the ids of all that goes: removed, of a source that goes, or replaced."""
-    documents, sources = _documents("added", added), _several("removed_sources", removed_sources)
-    keys = NodeKeys(id=how.get("id_key"), source=how.get("source_key"))
-    gone = {each if isinstance(each, str) else node_id(each, keys, graph) for each in _several("removed", removed)}
-    if sources:
-        gone |= {name for name in graph.ids if graph.chunk(name).document_id in sources}
-    coming = set(_ids(documents, keys))
-
-    def behind(source: str) -> int:
-        staying = (graph.chunk(name) for name in graph.ids if name not in gone and name not in coming)
-        return 1 + max((chunk.position for chunk in staying if chunk.document_id == source), default=-1)
-
-    work = _work(documents, how, behind)
-    return replace(work, gone=gone | {chunk.id for chunk in work.chunks if chunk.id in graph})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,9 +343,11 @@ def to_graph_chunk(document: Document, chunk_id: str, keys: NodeKeys, *, positio
     """
     places = PlaceKeys(position=keys.position)
     chunk = to_linked(document, places, name=source_name(document, keys.source)).chunk
-    own: dict[str, Scalar] = scalars(document.metadata)
-    nested = {key: value for key, value in document.metadata.items() if key not in own and _is_own(key)}
-    kept = {key: value for key, value in own.items() if _is_own(key)} | {_NESTED: _as_json(nested)}
+    own = {
+        key: value for key, value in document.metadata.items() if key not in (SCORE, PROVENANCE)
+    }  # how it was found
+    kept = scalars(own)
+    kept[_NESTED] = _as_json({key: value for key, value in own.items() if key not in kept})
     if document.page_content != chunk.text:
         kept[_CONTENT] = document.page_content
     return replace(chunk, id=chunk_id, position=chunk.position if position is None else position, metadata=kept)
@@ -411,11 +388,6 @@ def said_keywords(document: Document, keys: NodeKeys) -> tuple[str, ...] | None:
         what = f"metadata[{keys.keywords!r}] of document {document.id or document.page_content[:40]!r}"
         raise ParameterError(what, found, 'a list of words, or a text with ";" between them')
     return tuple(found)
-
-
-def _is_own(key: str) -> bool:
-    """Return True for a key that describes the document, False for one that tells how it was found."""
-    return key not in (SCORE, PROVENANCE)
 
 
 def _as_json(nested: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from langchain_core.documents import Document
@@ -24,19 +24,17 @@ from catena import (
     Scale,
     Services,
 )
-from catena.effects import Failed, FetchById, Graph, Handler, Step, ask
+from catena.effects import Failed, FetchById, Graph, Step, ask
 from catena.graph import GraphResult, GraphSearch, widen
 from catena.library import check_graph_step, graph_step
 from catena.model import MissingServiceError, Where, compiled, fields_of
+from langchain_catena.answering import CHAINS, NODE, chain_places
 from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
-from langchain_catena.chains import CHAINS, NODE, chain_places
-from langchain_catena.convert import PROVENANCE, to_chunk, to_document, told_of
+from langchain_catena.convert import to_chunk, to_document, told_of, with_told
 from langchain_catena.graph_building import NodeKeys, from_graph_chunk, node_id, node_ids, to_graph_chunk
 from langchain_catena.places import passages_in, ranked
+from langchain_catena.retriever_routes import AskRetriever, first_ranking
 from langchain_catena.services import services_with, to_embedder
-
-FIRST_RANKING = "first_ranking"
-"""Tag of the run of the retriever whose ranking a walk goes out from."""
 
 _MISTAKES = (ParameterError, FilterError, MissingServiceError)  # of the caller: never tolerated
 
@@ -56,10 +54,9 @@ class Widened:
     def _document(self, hit: Hit, places: list[dict[str, Any]]) -> Document:
         original = self.given.get(hit.chunk.id) or from_graph_chunk(hit.chunk)
         shown = hit if original is None else replace(hit, chunk=to_chunk(original))
-        document = to_document(shown, self.result.ranking)
         before = {} if original is None else told_of(original)
-        told = {**before, **document.metadata[PROVENANCE], NODE: hit.chunk.id, CHAINS: places}
-        return document.model_copy(update={"metadata": {**document.metadata, PROVENANCE: told}})
+        document = to_document(shown, self.result.ranking)
+        return with_told(document, **{**before, **told_of(document), NODE: hit.chunk.id, CHAINS: places})
 
 
 class GraphFields(BaseModel):
@@ -151,14 +148,6 @@ class GraphFields(BaseModel):
         return Widened((yield from widen(query, ranking, self.how, k=k, where=where)), given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _FirstDocuments:
-    """Ask the retriever of the first ranking; the reply is its documents."""
-
-    query: str
-    purpose: str = field(default="search")
-
-
 class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
     """Finds the documents that answer a question together: a first ranking, then a walk over the graph from there.
 
@@ -237,7 +226,7 @@ class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
             return Widened((yield from graph_step(query, self.how, k=k, where=where)), {})
         yield from check_graph_step()
         first: list[Document] | Failed
-        (first,) = yield [_FirstDocuments(query=query)]
+        (first,) = yield [AskRetriever(query=query, waited_for=False)]
         if isinstance(first, Failed):
             nothing = Ranking((), Scale.RANK, (self._failed(first.error),))
             how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
@@ -262,15 +251,7 @@ class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
             _given_ranking(documents, {}, self._keys(), route="", where=None)  # what cannot be read is its failure
             return documents
 
-        async def aread(request: _FirstDocuments) -> list[Document]:
-            return read(await base.ainvoke(request.query, config={"tags": [FIRST_RANKING]}))
-
-        first = Handler(
-            identity=f"langchain:{type(base).__name__}",
-            call=lambda request: read(base.invoke(request.query, config={"tags": [FIRST_RANKING]})),
-            acall=aread,
-        )
-        return replace(services, handlers={**services.handlers, _FirstDocuments: first})
+        return replace(services, handlers={**services.handlers, **first_ranking(base, read)})
 
     def _base(self, k: int) -> Runnable[str, list[Document]] | None:
         if not isinstance(k, int) or isinstance(k, bool) or k < 0:

@@ -1,19 +1,23 @@
-"""Make LangChain retrievers of any kind routes of the core, ranked beside a store's own and fused by rank."""
+"""Make LangChain retrievers, and the indexes of LangChain's Elasticsearch stores, routes of the core.
+
+langchain-elasticsearch is not needed here: its objects are known by what they have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from catena import Chunk, ParameterError, Ranking
-from catena.effects import Search, Store
-from catena.model import Where
+from catena import Chunk, ParameterError, Ranking, Services
+from catena.effects import Handler, Request, Search, Store
+from catena.model import Where, needs
 from catena.retrieval import ForeignRoute, RoutedStore, ranked_chunks
-from langchain_catena.convert import SCORE, as_score, to_chunk
+from langchain_catena.convert import SCORE, as_score, to_chunk, with_original
+from langchain_catena.services import LangChainEmbedder
 
 Retriever: TypeAlias = Runnable[str, list[Document]]
 
@@ -21,8 +25,37 @@ Obey: TypeAlias = Callable[[Where], Mapping[str, Any]]
 """From a filter to what a retriever's `invoke` takes besides the question, e.g. `lambda where: {"filter": where}`."""
 
 
+FIRST_RANKING = "first_ranking"
+"""Tag, in traces, of the run of the retriever whose documents segments are made of, or a walk goes out from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskRetriever:
+    """Ask the retriever of `first_ranking`; the reply is its documents."""
+
+    query: str
+    purpose: str = field(default="search", compare=False)
+    waited_for: bool = True
+
+
+def first_ranking(retriever: Retriever, read: Callable[[list[Document]], Any] = list) -> dict[type[Request], Handler]:
+    """Return the handler of `AskRetriever`; what `read` raises of the documents counts as the retriever's failure."""
+
+    async def aread(request: AskRetriever) -> Any:
+        return read(await retriever.ainvoke(request.query, {"tags": [FIRST_RANKING]}))
+
+    handler = Handler(
+        identity=f"langchain:{type(retriever).__name__}",
+        call=lambda request: read(retriever.invoke(request.query, {"tags": [FIRST_RANKING]})),
+        acall=aread,
+    )
+    return {AskRetriever: handler}
+
+
 @dataclass(frozen=True, eq=False)
-class _RetrieverRoute:
+class AsyncRetrieverRoute:
+    """A LangChain retriever that can only be awaited as a route; see `retriever_route`."""
+
     retriever: Retriever
     obey: Obey | None
     id_key: str | None
@@ -35,8 +68,9 @@ class _RetrieverRoute:
 
     async def arank(self, request: Search) -> Ranking:
         """Rank by the retriever, without blocking the event loop."""
-        return self._ranking(await self.retriever.ainvoke(request.query, self._config(), **self._options(request)))
+        return self._ranking(await self.retriever.ainvoke(request.query, self._config, **self._options(request)))
 
+    @property
     def _config(self) -> RunnableConfig | None:
         return RunnableConfig(tags=[f"route:{self.name}"]) if self.name else None  # tells its run in a trace
 
@@ -44,27 +78,21 @@ class _RetrieverRoute:
         return dict(self.obey(request.where)) if self.obey is not None and request.where else {}
 
     def _ranking(self, documents: Sequence[Document]) -> Ranking:
-        return ranked_chunks([(self._chunk(document), self._score(document)) for document in documents])
+        scores = (as_score(document.metadata.get(self.score_key)) for document in documents)
+        return ranked_chunks(list(zip(map(self._chunk, documents), scores, strict=True)))
 
     def _chunk(self, document: Document) -> Chunk:
         chunk = to_chunk(document)
         named = document.id or (document.metadata.get(self.id_key) if self.id_key else None)
         return replace(chunk, id=str(named)) if named else chunk
 
-    def _score(self, document: Document) -> float | None:
-        return as_score(document.metadata.get(self.score_key))
 
-
-class RetrieverRoute(_RetrieverRoute):
+class RetrieverRoute(AsyncRetrieverRoute):
     """A LangChain retriever as a route; see `retriever_route`."""
 
     def rank(self, request: Search) -> Ranking:
         """Rank by the retriever."""
-        return self._ranking(self.retriever.invoke(request.query, self._config(), **self._options(request)))
-
-
-class AsyncRetrieverRoute(_RetrieverRoute):
-    """A LangChain retriever that can only be awaited as a route."""
+        return self._ranking(self.retriever.invoke(request.query, self._config, **self._options(request)))
 
 
 def retriever_route(
@@ -121,3 +149,93 @@ class RetrieverStore(RoutedStore):
             raise ParameterError("retrievers", retrievers, "at least one retriever")
         self.retrievers = dict(retrievers)
         super().__init__({name: retriever_route(one, name=name) for name, one in retrievers.items()}, beside)
+
+
+def from_elasticsearch_store(
+    store: Any,
+    *,
+    index: str | None = None,
+    critical_field: str | None = None,
+    document_field: str | None = None,
+    unit_vectors: bool = False,
+) -> Services:
+    """Return services over the index of an `ElasticsearchStore` or `AsyncElasticsearchStore`, which stays as it is.
+
+        services = from_elasticsearch_store(vector_store)
+        retriever = CatenaRetriever(services=services, routes=services.store.routes, k=5)
+
+    Its routes are "lexical", by BM25 with the index's own analysis; "dense", where the store has an embedding and its
+    strategy keeps vectors; and "keyword", where a field of critical terms is named. Their scores are fused by HiQA's
+    formula. Documents come back as the store gives them, with their id, score and provenance; filters of the core
+    work on their metadata. The store's own client is used, under the store's own settings.
+
+    Args:
+        store: of langchain-elasticsearch; what is taken from it: `client`, `query_field`, `vector_query_field`,
+            `embedding` and, of the store inside it, `index` and `retrieval_strategy`.
+        index: its name, where the store does not say it.
+        critical_field: a keyword field with the critical terms of each text.
+        document_field: the field that says of which document a text is; by default `metadata.document_id`, or else
+            `metadata.source`, as far as the index has it.
+        unit_vectors: the vectors have unit length, which the other distances than cosine and dot_product ask for.
+
+    Raises:
+        ParameterError: it is no such store; the message names what is missing.
+        MissingExtraError: the client is not installed.
+    """
+    with needs("catena-server"):
+        from catena_server import ElasticsearchTransport, ForeignIndex, ForeignStore, metadata_of
+
+    inner = getattr(store, "_store", None)
+    client, text_field = _had(store, "client"), _had(store, "query_field")
+    name = index or getattr(inner, "index", None)
+    if not isinstance(name, str):
+        allowed = f"given: this {type(store).__name__} does not say which index it searches"
+        raise ParameterError("index", name, allowed)
+    embedding = getattr(store, "embedding", None)
+    strategy = getattr(inner, "retrieval_strategy", None)
+    has_vectors = strategy is None or strategy.needs_inference()
+    embedder = LangChainEmbedder(embedding) if embedding is not None and has_vectors else None
+    fields = ForeignIndex(
+        text_field=text_field,
+        vector_field=_had(store, "vector_query_field") if embedder is not None else None,
+        metadata_field="metadata",
+        critical_field=critical_field,
+        document_field=document_field,
+        unit_vectors=unit_vectors,
+    )
+
+    def adapt(chunk: Chunk, hit: Mapping[str, Any]) -> Chunk:
+        metadata = dict(metadata_of(hit["_source"], fields))
+        return with_original(chunk, Document(id=chunk.id, page_content=chunk.text, metadata=metadata))
+
+    transport = ElasticsearchTransport(**{"aclient" if _is_async(client) else "client": client})
+    return Services(store=ForeignStore(transport, name, fields, adapt=adapt), embedder=embedder)
+
+
+def from_elasticsearch_retriever(retriever: Any) -> ForeignRoute:
+    """Return an `ElasticsearchRetriever` or `AsyncElasticsearchRetriever` as a route that counts by rank.
+
+        routes = {"mine": from_elasticsearch_retriever(retriever)}
+        services = replace(services, store=RoutedStore(routes, beside=services.store))
+
+    What it asks the server only its `body_func` knows: its scores have a unit of their own. Its documents have the
+    ids of the server's hits, so that hits of `from_elasticsearch_store` on the same index are the same hits.
+
+    Raises:
+        ParameterError: it is no such retriever; the message names what is missing.
+    """
+    client = _had(retriever, "client")
+    _had(retriever, "body_func")
+    return retriever_route(retriever, id_key="_id", score_key="_score", only_async=_is_async(client))
+
+
+def _is_async(client: Any) -> bool:
+    return hasattr(client, "__aenter__")
+
+
+def _had(thing: Any, name: str) -> Any:
+    found = getattr(thing, name, None)
+    if found is None:
+        allowed = "an object of langchain-elasticsearch (known to work: 1.0)"
+        raise ParameterError(f"{type(thing).__name__}.{name}", found, f"there, as in {allowed}")
+    return found

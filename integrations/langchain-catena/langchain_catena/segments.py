@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 from langchain_core.cross_encoders import BaseCrossEncoder
@@ -12,29 +12,119 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
-from catena import ParameterError, Ranking, Scale, Services
-from catena.effects import Handler, Reranker, Step, ask
+from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services
+from catena.effects import Reranker, Step, ask
 from catena.library import segments_step
-from catena.segments import Calibration, Constant, Extraction, ExtractionParams, SegmentHit, SegmentSearch, preset
+from catena.segments import (
+    ROUTE,
+    Artefact,
+    Calibration,
+    Constant,
+    Extraction,
+    ExtractionParams,
+    OnFailure,
+    SegmentHit,
+    SegmentSearch,
+    calibration_given,
+    chunk_text,
+    headed_text,
+    preset,
+    rerank,
+)
 from catena.structure import DSRAG, HeaderTemplate
 from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
-from langchain_catena.convert import POSITION, segment_documents
-from langchain_catena.neighbours import NeighbourKey, neighbour_handlers
-from langchain_catena.places import Passages, PlaceKeys
+from langchain_catena.convert import (
+    POSITION,
+    original_of,
+    segment_documents,
+    to_chunk,
+    to_document,
+    told_of,
+    with_told,
+)
+from langchain_catena.places import Passages, PlaceKeys, ranked, to_linked
 from langchain_catena.retrieval import SearchFields
+from langchain_catena.retriever_routes import AskRetriever, first_ranking
 from langchain_catena.services import services_with, to_reranker, traced
-
-FIRST_RANKING = "first_ranking"
-"""Tag, in traces, of the run of the retriever whose chunks become segments."""
+from langchain_catena.stores import NeighbourKey, neighbour_handlers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FirstRanking:
-    """Ask the base retriever; the reply is its documents."""
+class CatenaRerank(CatenaBaseCompressor):
+    """Orders documents by a reranker's scores and turns these into P(relevant), which means the same everywhere.
 
-    query: str
-    purpose: str = field(default="search", compare=False)
-    waited_for: ClassVar[bool] = True
+        rerank = CatenaRerank(reranker=CohereReranker(), calibration=COHERE, top_n=8)
+        rerank = CatenaRerank(reranker=CrossEncoderReranker(model=encoder), calibration=Artefact.from_json(…))
+        retriever = ContextualCompressionRetriever(base_compressor=rerank, base_retriever=…)
+
+    `metadata["relevance_score"]` is the probability; `metadata["catena"]` has `scale` ("probability"), `raw_score`,
+    `reranker`, `calibration`, and in `routes` the rank before each stage. All else of a document stays, its id too.
+    What `CatenaRetriever(tell_unknown=True)` tells stays in front, besides `top_n`.
+
+    Attributes:
+        reranker: of the core (`CohereReranker`, `VoyageReranker`, `CrossEncoderReranker` of `catena.backends`, your
+            own), or any of LangChain, see `LangChainReranker`.
+        calibration: a preset (`COHERE`, `VOYAGE`), a fitted rule, `Constant()` to believe the order alone, or a saved
+            fit, which is refused if it was fitted to another reranker.
+        top_n: documents returned; None returns all.
+        headed: whether the reranker reads title, headings and summaries from the metadata above each text.
+        on_failure: "rank" keeps the old order where the reranker fails, and says so in the log and in
+            `metadata["catena"]["degraded"]`; "raise" raises.
+        services: journal, budget and limits of the calls.
+    """
+
+    reranker: InstanceOf[Reranker] | InstanceOf[BaseDocumentCompressor] | InstanceOf[BaseCrossEncoder] = Field(
+        exclude=True
+    )
+    calibration: InstanceOf[Calibration] | InstanceOf[Artefact] | None = Field(default=None)
+    top_n: int | None = Field(default=None, ge=0)
+    headed: bool = False
+    on_failure: OnFailure = "raise"
+    services: InstanceOf[Services] | None = Field(default=None, exclude=True)
+    _outside: Services = PrivateAttr(default_factory=Services)  # one, so that a dead reranker is remembered
+
+    @model_validator(mode="after")
+    def _of_this_reranker(self) -> Self:
+        self._rule(to_reranker(self.reranker))
+        return self
+
+    def _prepared(self, documents: Sequence[Document], query: str) -> tuple[Step[Ranking], Services]:
+        reranker = to_reranker(self.reranker)
+        step = rerank(
+            query,
+            ranked(documents, to_chunk),
+            calibration=self._rule(reranker),
+            text_of=_headed if self.headed else chunk_text,
+            k=self.top_n,
+            on_failure=self.on_failure,
+        )
+        return step, replace(self.services or self._outside, reranker=traced(reranker))
+
+    def _documents(self, found: Ranking) -> list[Document]:
+        warn(found.degraded)
+        reranker = to_reranker(self.reranker)
+        by = {"reranker": reranker.identity, "calibration": self._rule(reranker).identity}
+        return [_scored(hit, found, by) for hit in found.hits]
+
+    def _rule(self, reranker: Reranker) -> Calibration:
+        rule: Calibration | Artefact = calibration_given(self.calibration)
+        return rule.for_model(reranker.identity) if isinstance(rule, Artefact) else rule
+
+
+def _headed(chunk: Chunk) -> str:
+    """Return a document's text under title, headings and summaries, as its metadata say them."""
+    original = original_of(chunk)
+    if original is None:
+        return chunk.text
+    return headed_text(to_linked(original, PlaceKeys(), name=chunk.document_id).chunk)
+
+
+def _scored(hit: Hit, ranking: Ranking, by: Mapping[str, str]) -> Document:
+    document, original = to_document(hit, ranking), original_of(hit.chunk)
+    told = {**({} if original is None else told_of(original)), **told_of(document)}
+    raw = [way.score for way in hit.provenance if way.route == ROUTE]
+    if raw:  # none where the reranker failed and the old order was kept
+        told |= {"raw_score": raw[-1], **by}
+    return with_told(document, **told)
 
 
 class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
@@ -120,26 +210,14 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
     def _services(self, passages: Passages) -> Services:
         services = self.services or self._outside if self.library is None else self.library.services
         if self.retriever is not None:
-            base = self.retriever
-            search = Handler(
-                identity=f"langchain:{type(base).__name__}",
-                call=lambda request: base.invoke(request.query, {"tags": [FIRST_RANKING]}),
-                acall=lambda request: base.ainvoke(request.query, {"tags": [FIRST_RANKING]}),
-            )
             beside = neighbour_handlers(self.neighbours, passages, key=self.neighbour_key)
-            services = replace(services, handlers={_FirstRanking: search, **beside})
+            services = replace(services, handlers={**first_ranking(self.retriever), **beside})
         if self.reranker is not None:
             services = replace(services, reranker=traced(to_reranker(self.reranker)))
         return services_with(services, llm=self.llm)
 
     def _step(
-        self,
-        query: str,
-        passages: Passages,
-        *,
-        k: int | None = None,
-        budget_tokens: int | None = None,
-        **search: Any,
+        self, query: str, passages: Passages, *, k: int | None = None, budget_tokens: int | None = None, **search: Any
     ) -> Step[Extraction]:
         most = self.k if k is None else k
         if most is not None and (type(most) is not int or most < 0):
@@ -148,7 +226,7 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
         how = self._how(budget_tokens)
 
         def ranked(query: str) -> Step[Ranking]:
-            (documents,) = yield from ask([_FirstRanking(query=query)])
+            (documents,) = yield from ask([AskRetriever(query=query)])
             return passages.ranking(documents)
 
         if self.retriever is None:

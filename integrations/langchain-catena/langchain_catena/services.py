@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -44,16 +44,32 @@ _PLACE = "catena_place"  # metadata key by which a text is known again in what a
 _LIMITS = ("top_n", "top_k")  # fields by which compressors return only the best
 
 
-class LangChainEmbedder:
+class _InTurn:
+    """Call the methods of a model; one in this process by one thread at a time."""
+
+    def __init__(self, model: object, identity: str | None) -> None:
+        self.identity = identity or identity_of(model)
+        self._turn = turn_if_local(model)
+
+    def _call(self, thing: object, name: str, *given: Any) -> Any:
+        with self._turn:
+            return getattr(thing, name)(*given)
+
+    async def _acall(self, thing: object, name: str, *given: Any) -> Any:
+        if isinstance(self._turn, nullcontext):
+            return await getattr(thing, f"a{name}")(*given)
+        return await asyncio.to_thread(self._call, thing, name, *given)
+
+
+class LangChainEmbedder(_InTurn):
     """Any LangChain embeddings as the core's embedder; vectors are brought to unit length.
 
     A model in this process (`HuggingFaceEmbeddings`) is called by one thread at a time.
     """
 
     def __init__(self, embeddings: Embeddings, *, identity: str | None = None) -> None:
+        super().__init__(embeddings, identity)
         self.embeddings = embeddings
-        self.identity = identity or identity_of(embeddings)
-        self._turn = turn_if_local(embeddings)
         self._dim: int | None = None
 
     @property
@@ -64,22 +80,16 @@ class LangChainEmbedder:
         return self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self._turn:
-            return _unit(self.embeddings.embed_documents(list(texts)))
+        return _unit(self._call(self.embeddings, "embed_documents", list(texts)))
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        with self._turn:
-            return _unit_row(self.embeddings.embed_query(text))
+        return _unit_row(self._call(self.embeddings, "embed_query", text))
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if not isinstance(self._turn, nullcontext):
-            return await asyncio.to_thread(self.embed_documents, texts)
-        return _unit(await self.embeddings.aembed_documents(list(texts)))
+        return _unit(await self._acall(self.embeddings, "embed_documents", list(texts)))
 
     async def aembed_query(self, text: str) -> NDArray[np.float32]:
-        if not isinstance(self._turn, nullcontext):
-            return await asyncio.to_thread(self.embed_query, text)
-        return _unit_row(await self.embeddings.aembed_query(text))
+        return _unit_row(await self._acall(self.embeddings, "embed_query", text))
 
 
 def to_embedder(given: Embeddings | Embedder) -> Embedder:
@@ -150,7 +160,7 @@ class CatenaEmbeddings(Embeddings):
         return _directed(self.embedder.embed_query(text))
 
 
-class LangChainLLM:
+class LangChainLLM(_InTurn):
     """Any LangChain chat model or LLM as the core's language model.
 
     The limit of a reply is given to it by the setting that its class has for it ("max_tokens", "num_predict", ...),
@@ -172,34 +182,37 @@ class LangChainLLM:
         identity: str | None = None,
         max_tokens_name: str | None = "max_tokens",
     ) -> None:
+        super().__init__(model, identity)
         self.model = model
-        self.identity = identity or identity_of(model)
-        self._turn = turn_if_local(model)
         self._argument = max_tokens_name
         says = getattr(model, "profile", None) or {}
         self._schemas = Schemas(limit_setting(model) is not None and bool(says.get("structured_output")))
 
     def complete(self, request: Complete) -> Completion:
-        if not self._schemas.go_with(request):
-            return self._answered(request, self._invoke(_messages(request), request.max_tokens))
-        try:
-            with self._turn:
-                return self._formed(self._given_form(request).invoke(_messages(request)))
-        except Exception as error:
-            raise (self._schemas.refusal(request, error, self.identity) or error) from error.__cause__
+        if self._schemas.go_with(request):
+            with self._refusals(request):
+                return self._formed(self._call(self._given_form(request), "invoke", _messages(request)))
+        completion = self._invoke(_messages(request), request.max_tokens)
+        self._schemas.answered(request)
+        return completion
 
     async def acomplete(self, request: Complete) -> Completion:
-        if not self._schemas.go_with(request):
-            return self._answered(request, await self._ainvoke(_messages(request), request.max_tokens))
-        if not isinstance(self._turn, nullcontext):
-            return await asyncio.to_thread(self.complete, request)
+        if self._schemas.go_with(request):
+            with self._refusals(request):
+                return self._formed(await self._acall(self._given_form(request), "invoke", _messages(request)))
+        completion = await self._ainvoke(_messages(request), request.max_tokens)
+        self._schemas.answered(request)
+        return completion
+
+    @contextmanager
+    def _refusals(self, request: Complete) -> Iterator[None]:
         try:
-            return self._formed(await self._given_form(request).ainvoke(_messages(request)))
+            yield
         except Exception as error:
             raise (self._schemas.refusal(request, error, self.identity) or error) from error.__cause__
 
     def _given_form(self, request: Complete) -> Any:
-        model: Any = self._limited(request.max_tokens)
+        model: Any = _limited(self.model, request.max_tokens, self._argument)
         return model.with_structured_output(json.loads(request.schema), include_raw=True)
 
     def _formed(self, said: Any) -> Completion:
@@ -211,22 +224,11 @@ class LangChainLLM:
             raise SchemaRefusedError(self.identity, "an empty reply with the schema; asked without", completion)
         return completion
 
-    def _answered(self, request: Complete, completion: Completion) -> Completion:
-        self._schemas.answered(request)
-        return completion
-
     def _invoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
-        with self._turn:
-            return _completion(self._limited(tokens).invoke(messages))
+        return _completion(self._call(_limited(self.model, tokens, self._argument), "invoke", messages))
 
     async def _ainvoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
-        if not isinstance(self._turn, nullcontext):
-            return await asyncio.to_thread(self._invoke, messages, tokens)
-        return _completion(await self._limited(tokens).ainvoke(messages))
-
-    def _limited(self, tokens: int) -> Runnable[Any, Any]:
-        model: Runnable[Any, Any] = _limited(self.model, tokens, self._argument)
-        return model
+        return _completion(await self._acall(_limited(self.model, tokens, self._argument), "invoke", messages))
 
 
 class LangChainCaptioner(LangChainLLM):
@@ -251,7 +253,7 @@ class LangChainCaptioner(LangChainLLM):
         return caption_of(await self.adescribe(Describe(image=image, prompt=prompt)), self.identity)
 
 
-class LangChainReranker:
+class LangChainReranker(_InTurn):
     """Any LangChain reranker as the core's: `CohereRerank`, `VoyageAIRerank`, `FlashrankRerank`, cross encoders.
 
     A text's score is the `relevance_score` that the compressor writes; of a compressor around a cross encoder it is
@@ -270,23 +272,21 @@ class LangChainReranker:
             raise ParameterError("compressor", type(compressor).__name__, "a document compressor or a cross encoder")
         inner = getattr(compressor, "model", None)
         self.rater = inner if isinstance(inner, BaseCrossEncoder) else compressor
-        self.identity = identity or identity_of(self.rater)
-        self._turn = turn_if_local(self.rater)
+        super().__init__(self.rater, identity)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         if not texts:
             return []
-        with self._turn:
-            if isinstance(self.rater, BaseCrossEncoder):
-                return [float(score) for score in self.rater.score([(query, text) for text in texts])]
-            found = _for_all(self.rater, texts).compress_documents(_numbered(texts), query)
-        return self._scores(found, len(texts))
+        if isinstance(self.rater, BaseCrossEncoder):
+            return [float(score) for score in self._call(self.rater, "score", [(query, text) for text in texts])]
+        given = _for_all(self.rater, texts), "compress_documents", _numbered(texts), query
+        return self._scores(self._call(*given), len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
-        if not texts or isinstance(self.rater, BaseCrossEncoder) or not isinstance(self._turn, nullcontext):
+        if not texts or isinstance(self.rater, BaseCrossEncoder):
             return await run_in_executor(None, self.score, query, texts)
-        found = await _for_all(self.rater, texts).acompress_documents(_numbered(texts), query)
-        return self._scores(found, len(texts))
+        given = _for_all(self.rater, texts), "compress_documents", _numbered(texts), query
+        return self._scores(await self._acall(*given), len(texts))
 
     def _scores(self, documents: Sequence[Document], count: int) -> list[float]:
         scores: dict[int, float] = {}
@@ -331,8 +331,7 @@ def traced(reranker: Reranker) -> Reranker:
     is_async = hasattr(inner, "ascore")
     call = RunnableLambda(score, ascore if is_async else None, name=reranker.identity)
     made = SimpleNamespace(
-        identity=reranker.identity,
-        score=lambda query, texts: call.invoke({"query": query, "texts": list(texts)}),
+        identity=reranker.identity, score=lambda query, texts: call.invoke({"query": query, "texts": list(texts)})
     )
     if is_async:
         made.ascore = lambda query, texts: call.ainvoke({"query": query, "texts": list(texts)})

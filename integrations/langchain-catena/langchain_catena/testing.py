@@ -31,17 +31,6 @@ from catena.testing import (
 )
 from langchain_catena.convert import PROVENANCE, RAW_TEXT, SCORE, to_core_document, told_of
 
-__all__ = [
-    "compressor_subject",
-    "embeddings_subject",
-    "evaluator_subject",
-    "found_of",
-    "fusion_subject",
-    "loader_subject",
-    "retriever_subject",
-    "transformer_subject",
-]
-
 BLANK = Document(id="blank", page_content=" \n\n", metadata={SOURCE: "blank.md"})
 
 
@@ -91,10 +80,6 @@ def retriever_subject(
     """
     texts = _texts(documents)
 
-    def ask_k(query: str, k: int) -> list[Found]:
-        options: dict[str, Any] = {str(k_option): k}
-        return _found(retriever.invoke(query, **options))
-
     async def aask(query: str) -> list[Found]:
         return _found(await retriever.ainvoke(query))
 
@@ -108,7 +93,9 @@ def retriever_subject(
         aask=aask,
         batch=lambda several: [_found(found) for found in retriever.batch(several)],
         abatch=abatch,
-        ask_k=None if k_option is None else ask_k,
+        ask_k=None
+        if k_option is None
+        else lambda query, k: _found(retriever.invoke(query, None, **{str(k_option): k})),
         snapshot=_snapshot(given) if given else None,
         text_of=texts.__getitem__ if texts else None,
         nested=(PROVENANCE,),
@@ -135,14 +122,11 @@ def transformer_subject(
         name: for the report; the class by default.
     """
 
-    def made(of: Sequence[Document]) -> list[Found]:
-        return _found(transformer.transform_documents(of))
+    def made(of: Sequence[Document], by: BaseDocumentTransformer = transformer) -> list[Found]:
+        return _found(by.transform_documents(of))
 
     async def amake() -> list[Found]:
         return _found(await transformer.atransform_documents(documents))
-
-    def copied() -> list[Found]:
-        return _found(pickle.loads(pickle.dumps(transformer)).transform_documents(documents))
 
     return DividerSubject(
         name=name or type(transformer).__name__,
@@ -153,7 +137,7 @@ def transformer_subject(
         blank=lambda: made([BLANK]),
         snapshot=_snapshot(documents),
         text_of=_texts(documents).__getitem__ if sliced else None,
-        copies={"pickle": copied} if pickled else {},
+        copies={"pickle": lambda: made(documents, pickle.loads(pickle.dumps(transformer)))} if pickled else {},
     )
 
 
@@ -202,15 +186,11 @@ def compressor_subject(
     """
     texts = _texts(whole)
 
-    def rerank(question: str, *, empty: bool = False) -> list[Found]:
-        return _found(compressor.compress_documents([] if empty else documents, question))
+    def rerank(question: str, by: BaseDocumentCompressor = compressor, *, empty: bool = False) -> list[Found]:
+        return _found(by.compress_documents([] if empty else documents, question))
 
     async def arerank(question: str) -> list[Found]:
         return _found(await compressor.acompress_documents(documents, question))
-
-    def rerank_k(question: str, k: int) -> list[Found]:
-        chosen = compressor if limited is None else limited(k)
-        return _found(chosen.compress_documents(documents, question))
 
     return RerankerSubject(
         name=name or type(compressor).__name__,
@@ -219,7 +199,7 @@ def compressor_subject(
         arerank=arerank,
         given=_found(documents),
         selects=selects,
-        rerank_k=None if limited is None else rerank_k,
+        rerank_k=None if limited is None else lambda question, k: rerank(question, limited(k)),
         snapshot=_snapshot(documents),
         text_of=texts.__getitem__ if texts else None,
         nested=(PROVENANCE,),
@@ -311,11 +291,11 @@ class _Given(BaseRetriever):
 
 def _documents(found: Sequence[Found]) -> list[Document]:
     """Return things as a vector store returns them with their scores: each time the same objects."""
-    return [Document(id=one.id, page_content=one.text, metadata=_scored(one)) for one in found]
-
-
-def _scored(found: Found) -> dict[str, Any]:
-    return {**found.metadata, **({} if found.score is None else {SCORE: found.score})}
+    scores = ({} if one.score is None else {SCORE: one.score} for one in found)
+    return [
+        Document(id=one.id, page_content=one.text, metadata={**one.metadata, **score})
+        for one, score in zip(found, scores, strict=True)
+    ]
 
 
 def _unscored(found: Found) -> Found:

@@ -28,10 +28,9 @@ from catena.enrichment import (
 )
 from catena.enrichment import ViewChanges as ViewChanges  # noqa: PLC0414  # a name of this package, too
 from catena.model import digest
-from langchain_catena.docstores import called, calling, fetch, one_docstore
-from langchain_catena.ids import source_of, with_content_ids
-from langchain_catena.view_retrieval import CatenaMultiViewRetriever
-from langchain_catena.views import CatenaViewTransformer, tell
+from langchain_catena.places import source_of, with_content_ids
+from langchain_catena.stores import called, calling, fetch, method, one_docstore
+from langchain_catena.views import CatenaMultiViewRetriever, CatenaViewTransformer, tell
 
 T = TypeVar("T")
 
@@ -237,30 +236,24 @@ class _Stores:
 
     def _kept(self, pairs: Sequence[tuple[str, Document]]) -> Step[None]:
         if pairs:
-            yield from called(lambda: self.docstore.mset(pairs), lambda: self.docstore.amset(pairs))
+            yield from method(self.docstore, "mset", pairs)
 
     def _dropped(self, keys: Sequence[str]) -> Step[None]:
         if keys:
-            yield from called(lambda: self.docstore.mdelete(keys), lambda: self.docstore.amdelete(keys))
+            yield from method(self.docstore, "mdelete", keys)
 
     def _views_added(self, views: Sequence[Document]) -> Step[int]:
         present = (yield from self._present([str(view.id) for view in views])) or frozenset[str]()
         absent = [view for view in views if view.id not in present]
         if absent:
-            ids = [str(view.id) for view in absent]
-            yield from called(
-                lambda: self.vectorstore.add_documents(absent, ids=ids),
-                lambda: self.vectorstore.aadd_documents(absent, ids=ids),
-            )
+            yield from method(self.vectorstore, "add_documents", absent, ids=[str(view.id) for view in absent])
         return len(absent)
 
     def _views_deleted(self, ids: Sequence[str]) -> Step[int]:
         present = yield from self._present(ids)
         gone = [name for name in ids if present is None or name in present]
         if gone:
-            done = yield from called(
-                lambda: self.vectorstore.delete(gone), lambda: self.vectorstore.adelete(gone), purpose="old views"
-            )
+            done = yield from method(self.vectorstore, "delete", gone, purpose="old views")
             if done is False:
                 raise ServiceError(type(self.vectorstore).__name__, f"did not delete {len(gone)} views")
         return len(gone)
@@ -272,12 +265,9 @@ class _Stores:
         """
         if not ids or type(self.vectorstore).get_by_ids is VectorStore.get_by_ids:
             return None
-        asked = list(ids)
-        found = yield from called(
-            lambda: self.vectorstore.get_by_ids(asked), lambda: self.vectorstore.aget_by_ids(asked)
-        )
+        found = yield from method(self.vectorstore, "get_by_ids", list(ids))
         present = frozenset(str(view.id) for view in found)
-        return present if present <= frozenset(asked) else None
+        return present if present <= frozenset(ids) else None
 
 
 def _as_record(document: Document) -> ViewRecord:
