@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from catena.effects import Cancel, CountWords, Expand, FetchById, FetchNodes, Graph
 from catena.graph import KEYWORDS, ChunkGraph, GraphOptions, GraphProgress, Node, TermEdges, node_of, semantic
-from catena.graph.node import LONGEST, titles_of, words_of
-from catena.graph.words import NodeWords, numbers_said, title_number, titles_said
+from catena.graph.options import LONGEST, titles_of, words_of
+from catena.graph.term_index import NodeWords, numbers_said, title_number, titles_said
 from catena.model import CancelledError, CatenaError, Edge, MissingExtraError, ParameterError
 from catena.text import word_keys
 from conftest import printed_under_hash_seeds
@@ -238,7 +238,7 @@ def test_no_hash_seed_changes_a_graph() -> None:
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from test_graph_building import built, PHONE\n"
-        "from catena.graph.node import titles_of\n"
+        "from catena.graph.options import titles_of\n"
         "graph = built()\n"
         "print(graph.identity, titles_of(PHONE), graph.edge(PHONE.id, graph.ids[0]), graph.degrees())\n"
         "print(graph.links('name').weights)"

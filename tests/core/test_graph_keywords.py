@@ -13,7 +13,7 @@ from catena.effects import Complete, Services, plan, run
 from catena.enrichment import KIND, GraphKeywords, ViewMaker, keywords_of_view, make_views
 from catena.enrichment.view_makers import read_graph_keywords
 from catena.graph import node_of, question_keywords
-from catena.graph.seeds import read_question_keywords
+from catena.graph.search import read_question_keywords
 from catena.model import Chunk, Degraded, InvalidReplyError, MissingServiceError, ParameterError, ServiceError, View
 from catena.testing import FakeLLM
 from catena.text import count_tokens, keywords_of, normalise_query, normalise_term
@@ -240,7 +240,7 @@ def test_keywords_of_a_question_stand_in_it_in_order_and_none_twice(question: st
 @pytest.mark.slow
 def test_no_keyword_of_a_question_depends_on_a_hash_seed() -> None:
     code = (
-        "from catena.graph.seeds import offline_question_keywords\n"
+        "from catena.graph.search import offline_question_keywords\n"
         f"print(offline_question_keywords({QUESTION!r}), offline_question_keywords('how are shaft seals replaced?'))"
     )
     assert len(printed_under_hash_seeds(code)) == 1

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catena.graph import KEYWORDS, NAMES, Node, TermEdges, node_of
-from catena.graph.node import titles_of, words_of
-from catena.graph.options import keywords_of_node, names_of_node, rarity
+from catena.graph.options import keywords_of_node, names_of_node, rarity, titles_of, words_of
 from catena.model import TITLE, Chunk, ParameterError
 from catena.text import keywords_of, named_phrases, names_in, normalise_term, tokenise, without_parenthesis
 from catena.text.phrases import LONGEST, MOST_NAMES

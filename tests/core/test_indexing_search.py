@@ -16,7 +16,7 @@ from test_indexing_entries import DIM, addition, entry_of
 from catena.effects import Search, Store
 from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
 from catena.store import LibraryStore
-from catena.store.selection import Scored
+from catena.store.vectors import Scored
 from catena.text import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]

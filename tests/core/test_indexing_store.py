@@ -34,7 +34,7 @@ from catena.model import (
     UnknownDocumentError,
 )
 from catena.store import LibraryStore, schema
-from catena.store.connections import WriterLock
+from catena.store.schema import WriterLock
 
 ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
 
@@ -374,7 +374,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from catena.store.connections import WriterLock
+from catena.store.schema import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=5).held():
     print("held", flush=True)
     sys.stdin.read()

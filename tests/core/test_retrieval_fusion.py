@@ -70,11 +70,7 @@ def test_score_fusion_is_hiqas_formula() -> None:
         ScoreFusion(alpha=0.6, beta=0.3).parts,
     )
     assert scores(fused) == pytest.approx(
-        {
-            "a": 0.6 * 0.75 + 0.4 * 0.5 + 0.3 * log(3),
-            "b": 0.6 * 0.4 + 0.3 * log(2),
-            "c": 0.4 * 1.0,
-        }
+        {"a": 0.6 * 0.75 + 0.4 * 0.5 + 0.3 * log(3), "b": 0.6 * 0.4 + 0.3 * log(2), "c": 0.4 * 1.0}
     )
     assert fused.scale is Scale.NORMALIZED
 

@@ -122,16 +122,7 @@ def test_what_models_write_is_read(reply):
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "I cannot help with that.",
-        '[""]',
-        '["?!"]',
-        '{"a": 1}',
-        "[" * 5_000,
-        '["' + "x" * 301 + '"]',
-    ],
+    "reply", ["", "I cannot help with that.", '[""]', '["?!"]', '{"a": 1}', "[" * 5_000, '["' + "x" * 301 + '"]']
 )
 def test_what_is_no_list_of_queries_is_refused(reply):
     with pytest.raises(ValueError, match="list"):

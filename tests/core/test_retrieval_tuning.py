@@ -107,11 +107,7 @@ def test_recall_by_hand() -> None:
 def needs_names(count: int) -> tuple[Scores, list[Labelled]]:
     """Questions whose answer only the critical terms tell, against a word route that is strong and wrong."""
     scores: Scores = {
-        f"q{number}": {
-            "lexical": {"a": 9.0, "b": 1.0},
-            "dense": {"a": 0.9, "b": 0.1},
-            "keyword": {"b": 1.0},
-        }
+        f"q{number}": {"lexical": {"a": 9.0, "b": 1.0}, "dense": {"a": 0.9, "b": 0.1}, "keyword": {"b": 1.0}}
         for number in range(count)
     }
     return scores, [question(name, "b") for name in scores]
@@ -298,10 +294,7 @@ def test_a_route_that_fails_ends_the_tuning() -> None:
 # weights from the shape of a corpus
 
 SHAPES = st.builds(
-    CorpusStatistics,
-    documents=st.integers(0, 10**7),
-    average_pages=st.floats(0.01, 10**5),
-    structure=st.floats(0, 1),
+    CorpusStatistics, documents=st.integers(0, 10**7), average_pages=st.floats(0.01, 10**5), structure=st.floats(0, 1)
 )
 
 

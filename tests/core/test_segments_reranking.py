@@ -27,7 +27,7 @@ from catena.model import (
     Unknown,
 )
 from catena.segments import COHERE, BetaCDF, Calibration, Constant, Identity, Linear, Logistic, by_rank, rerank
-from catena.segments.reranking import calibrated
+from catena.segments.calibration import calibrated
 from catena.testing import FakeReranker
 
 

@@ -38,12 +38,12 @@ from .redaction import redact as redact
 from .redaction import secrets_of as secrets_of
 from .replies import caption_of as caption_of
 from .replies import message_text as message_text
-from .service_health import Health as Health
 from .services import Cancel as Cancel
 from .services import Clock as Clock
 from .services import Event as Event
 from .services import EventKind as EventKind
 from .services import Handler as Handler
+from .services import Health as Health
 from .services import Limiter as Limiter
 from .services import Retry as Retry
 from .services import Services as Services

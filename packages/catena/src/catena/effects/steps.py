@@ -366,7 +366,7 @@ Request: TypeAlias = object
 """Any of the requests above, or a frozen dataclass with a handler of its own.
 
 One that says `waited_for: ClassVar[bool] = True` is what a question waits for: its service is asked twice at most,
-and left alone for a while where it is dead (`catena.effects.service_health`).
+and left alone for a while where it is dead (`catena.effects.services`).
 """
 
 Step: TypeAlias = Generator[Sequence[Request], Sequence[Any], T]

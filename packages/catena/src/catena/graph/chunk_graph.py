@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from catena.effects.services import Cancel
 from catena.effects.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 from catena.graph.edges import JoinedBy, NodeSets, all_edges, joined_by, shared_words
-from catena.graph.node import Node
-from catena.graph.options import GraphOptions
+from catena.graph.options import GraphOptions, Node
 from catena.graph.semantic import Tick, nearest, unit
 from catena.graph.state import GraphState, PlaceChanges, state_of, updated_state
 from catena.graph.storage import load, save, to_line, to_networkx, to_node, write_graphml

@@ -1,24 +1,25 @@
-"""Read the edges of nodes from the state of a graph: their weights, the words shared, a description for people."""
+"""Find the edges of nodes in the state of a graph: their weights, the words shared, a description for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.node import Node, words_of
-from catena.graph.options import GraphOptions, TermEdges, rarity
+from catena.graph.options import GraphOptions, Node, TermEdges, rarity, words_of
 from catena.graph.semantic import NO_NODE
 from catena.graph.state import GraphState
-from catena.graph.term_index import EdgeRows, TermIndex, all_joined, distinct, ranges, starts_of, term_number
-from catena.graph.words import title_number
+from catena.graph.term_index import TermIndex, distinct, ranges, starts_of, term_number, title_number
 from catena.model import Edge
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 from catena.text.phrases import outermost
 
 _ORDER = (STRUCTURAL, SEMANTIC, KEYWORD, NAME, MENTION)
+_PAIRS = 1 << 22  # pairs of nodes looked at together
 _WORDS = 5  # of one kind of edge: enough to see why
 
 
@@ -103,6 +104,20 @@ class NodeSets:
         by_kind[row, columns] = whole
         source, target = np.divmod(pairs, max(nodes, 1))
         return source, target, by_kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgeRows:
+    """Edges from the i-th of the nodes asked for to a place, with a weight above 0; ordered, each once."""
+
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    weight: NDArray[np.float32]
+
+    @classmethod
+    def nothing(cls) -> EdgeRows:
+        """Return no edges."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,3 +305,119 @@ def reason(kind: str, weights: Mapping[str, float], words: Mapping[str, tuple[st
         shared[_WORDS:] = ["…"]
     number = "" if kind == STRUCTURAL else f" {weight:.0f}" if kind == KEYWORD else f" {weight:.2f}"
     return f"{kind}{number}" + (f": {', '.join(shared)}" if shared else "")
+
+
+def all_joined(index: TermIndex, kind: TermEdges) -> EdgeRows:
+    """Return the edges of all nodes by shared terms, `source` being a place.
+
+    Two nodes that share s of a kind's terms share comb(s, m) sets of m of them. So where edges need more than one
+    shared term, nodes are not compared for each common term but for each set of up to three, which few hold; how many
+    sets two nodes share then says how many terms.
+    """
+    nodes = index.nodes
+    place, terms = index.pairs()
+    _, holding = index.find(terms)
+    fit = (holding > 1) & (holding <= kind.limit(nodes))
+    place, terms, holding = place[fit], terms[fit], holding[fit]
+    most = int(np.bincount(place, minlength=1).max(initial=0))
+    sizes = () if kind.weight == "rarity" else (3, 2)
+    size = next((s for s in sizes if s <= kind.more_than + 1 and comb(most, s) <= 256), 1)
+    if size > 1:
+        sharing = _sharing_sets(place, terms, size, nodes)
+        values = None
+    else:
+        sharing, values = (place, terms), rarity(holding, nodes) if kind.weight == "rarity" else None
+    terms_shared = {comb(s, size): s for s in range(size, most + 1)}
+    found = [EdgeRows.nothing()]
+    for source, target, weight, sets in _pairs(*sharing, values, nodes):
+        shared = np.array([terms_shared.get(int(each), 0) for each in range(int(sets.max(initial=0)) + 1)])[sets]
+        kept = shared > kind.more_than
+        weights = shared if values is None else weight
+        found.append(EdgeRows(source[kept], target[kept], weights[kept].astype(np.float32)))
+    return _both_ways(found, nodes)
+
+
+def _sharing_sets(
+    place: NDArray[np.integer], terms: NDArray[np.uint64], size: int, nodes: int
+) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
+    """Return the sets of `size` terms that nodes hold, as pairs (place, number of the set)."""
+    counts = np.bincount(place, minlength=nodes)
+    starts = starts_of(counts)
+    places, sets = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for count in np.unique(counts[counts >= size]):
+        alike = np.flatnonzero(counts == count)
+        held = terms[starts[alike][:, None] + np.arange(count)]  # ascending in each row
+        for chosen in combinations(range(int(count)), size):
+            number = held[:, chosen[0]]
+            for other in chosen[1:]:
+                number = _mixed(number) + held[:, other]
+            places.append(alike)
+            sets.append(number)
+    place, terms = np.concatenate(places), np.concatenate(sets)
+    order = np.argsort(place, kind="stable")
+    return place[order], terms[order]
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers with their bits mixed, so that sums of several of them do not collide (splitmix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _pairs(
+    place: NDArray[np.integer], terms: NDArray[np.uint64], values: NDArray[np.float64] | None, nodes: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]]:
+    """Yield the pairs of nodes, lower place first, that share terms: both, the sum of values (or ones), how many.
+
+    Args:
+        place: of each pair (place, term), ascending.
+        terms: of each pair.
+        values: of each pair; None where sums are not needed.
+        nodes: how many there are.
+    """
+    by_term = np.argsort(terms, kind="stable")  # and, of each term, by place
+    ordered = terms[by_term]
+    ends = np.searchsorted(ordered, ordered, side="right")
+    later = np.empty(len(terms), np.int64)  # nodes of the same term after this one
+    at = np.empty(len(terms), np.int64)
+    at[by_term] = np.arange(len(terms))
+    later[by_term] = ends - np.arange(len(terms)) - 1
+    held = place[by_term]
+    for a, b in _cuts(place, later):
+        counts = later[a:b]
+        keys = np.repeat(place[a:b] * np.int64(nodes), counts) + held[ranges(at[a:b] + 1, counts)]
+        sums: NDArray[np.float64]
+        if values is None:
+            keys, shared = np.unique(keys, return_counts=True)
+            sums = shared.astype(np.float64)
+        else:
+            keys, back, shared = np.unique(keys, return_inverse=True, return_counts=True)
+            sums = np.asarray(np.bincount(back, weights=np.repeat(values[a:b], counts)), np.float64)
+        source, target = np.divmod(keys, nodes)
+        yield source, target, sums, shared
+
+
+def _cuts(place: NDArray[np.integer], work: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of the pairs (place, term) of bounded work, each with all terms of its nodes."""
+    done = np.cumsum(work)
+    start = 0
+    while start < len(place):
+        before = done[start - 1] if start else 0
+        last = max(int(np.searchsorted(done, before + _PAIRS, side="right")), start + 1)
+        end = int(np.searchsorted(place, place[last - 1], side="left")) if last < len(place) else len(place)
+        if end <= start:  # one node alone is more work than that
+            end = int(np.searchsorted(place, place[start], side="right"))
+        yield start, end
+        start = end
+
+
+def _both_ways(parts: Sequence[EdgeRows], nodes: int) -> EdgeRows:
+    """Return the edges of all parts, each also the other way round, ordered."""
+    source = np.concatenate([part.source for part in parts])
+    target = np.concatenate([part.target for part in parts])
+    weight = np.concatenate([part.weight for part in parts])
+    keys = np.concatenate([source * nodes + target, target * nodes + source])
+    order = np.argsort(keys, kind="stable")
+    source, target = np.divmod(keys[order], max(nodes, 1))
+    return EdgeRows(source, target, np.concatenate([weight, weight])[order])

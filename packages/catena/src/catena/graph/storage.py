@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.node import Node
-from catena.graph.options import FORMAT, GraphOptions, TermEdges, function_name, keywords_of_node, names_of_node
+from catena.graph.options import FORMAT, GraphOptions, Node, TermEdges, function_name, keywords_of_node, names_of_node
 from catena.graph.semantic import NearestNodes
 from catena.graph.state import GraphState, ReadingOrder, compact
-from catena.graph.term_index import GrowingRows, TermIndex
-from catena.graph.words import NodeWords, Vocabulary
+from catena.graph.term_index import GrowingRows, NodeWords, TermIndex, Vocabulary
 from catena.model import Chunk, FrozenMetadata, plain_metadata
 from catena.model.errors import LibraryError, MissingExtraError, ParameterError
 from catena.model.neighbourhood import SEMANTIC, STRUCTURAL

@@ -33,9 +33,9 @@ from catena.library.file_ingestion import STOPPING, UNCHANGED, FileIngestion, He
 from catena.library.ingestion import PLANNED_ANSWERS
 from catena.library.pipeline import Preparation, embed
 from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
-from catena.model.call_names import checked_names
 from catena.model.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
 from catena.model.figures import FIGURE
+from catena.model.options import checked_names
 from catena.retrieval.fusion import Fusion, ScoreFusion
 from catena.retrieval.routes import Route
 from catena.retrieval.section_search import ReadingOptions, ViewSearch

@@ -1,4 +1,3 @@
-from .call_names import checked_names as checked_names
 from .errors import BudgetExceededError as BudgetExceededError
 from .errors import CalibrationError as CalibrationError
 from .errors import CancelledError as CancelledError
@@ -77,6 +76,7 @@ from .neighbourhood import WordCounts as WordCounts
 from .options import as_tuples as as_tuples
 from .options import check_given as check_given
 from .options import check_options as check_options
+from .options import checked_names as checked_names
 from .places import GENERATED_TITLE as GENERATED_TITLE
 from .places import PLACE_KEYS as PLACE_KEYS
 from .places import SEPARATOR as SEPARATOR

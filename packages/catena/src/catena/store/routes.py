@@ -23,12 +23,11 @@ from catena.model.ids import digest
 from catena.model.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
 from catena.store import lexical, records, schema, vectors
 from catena.store import names as keywords
-from catena.store.connections import Connections, Snapshot, as_written
 from catena.store.derived import Manifest
 from catena.store.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
 from catena.store.names import DocumentNameSearch
-from catena.store.selection import Scored
-from catena.store.vectors import VectorMatrix, VectorSearchers
+from catena.store.schema import Connections, Snapshot, as_written
+from catena.store.vectors import Scored, VectorMatrix, VectorSearchers
 from catena.text.names import TermMatcher
 
 if TYPE_CHECKING:

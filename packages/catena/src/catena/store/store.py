@@ -27,9 +27,9 @@ from catena.store import contents as listing
 from catena.store import figures, records, schema, writing
 from catena.store import names as keywords
 from catena.store.checks import check_entry, problems_of_truth, told
-from catena.store.connections import Connections, Snapshot, check_place, prepare
 from catena.store.contents import Contents, DocumentInfo, LibraryStats, setting_name
 from catena.store.routes import ROUTES, Routes, State
+from catena.store.schema import Connections, Snapshot, check_place, prepare
 from catena.store.writing import Replaced
 
 if TYPE_CHECKING:

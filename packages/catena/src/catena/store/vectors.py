@@ -1,4 +1,4 @@
-"""The dense route: exact dot products over a memory-mapped matrix.
+"""Search vectors by exact dot products over a memory-mapped matrix; take the k best of any scores.
 
 The matrix on disk is immutable: a base of float32 rows, those of one kind of view together, so that a search reads
 those of its own kind alone. Rows that came after it are read from the truth into a tail in memory, rows of removed
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -20,10 +20,51 @@ import numpy as np
 from catena.model.errors import LibraryError
 from catena.store.derived import Manifest, cleared, discard, seal, what_helps
 from catena.store.records import matrix, removed_since, whole
-from catena.store.selection import Scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """n chunk keys and their scores, each key once, in no order."""
+
+    keys: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def nothing(cls) -> Scored:
+        """Return a result without hits."""
+        return cls(np.empty(0, np.int64), np.empty(0))
+
+    def among(self, allowed: NDArray[np.int64] | None) -> Scored:
+        """Keep the chunks a filter allows; None allows all."""
+        if allowed is None:
+            return self
+        kept = np.isin(self.keys, allowed)
+        return Scored(self.keys[kept], self.scores[kept])
+
+    def best(self, k: int, places: Callable[[], NDArray[np.int64]]) -> Scored:
+        """Return the k best; of equal scores at the border, the smallest chunk ids.
+
+        Args:
+            k: how many, >= 0.
+            places: returns for each chunk key the place of its id among all ids; called only when equal scores
+                lie on both sides of the cut.
+        """
+        if len(self.keys) <= k:
+            return self
+        if k == 0:
+            return Scored.nothing()
+        border = np.partition(self.scores, len(self.scores) - k)[len(self.scores) - k]
+        above = self.scores > border
+        tied = self.keys[self.scores == border]
+        room = k - int(above.sum())
+        if len(tied) > room:
+            tied = tied[np.argsort(places()[tied])[:room]]
+        keys = np.concatenate([self.keys[above], tied])
+        return Scored(keys, np.concatenate([self.scores[above], np.full(len(tied), border)]))
+
 
 MADE = "float32 2"
 _TAIL = 4_096  # rows beside the base, added or removed, that are always tolerated
