@@ -1,4 +1,4 @@
-"""Multi-route retrieval: every candidate complete, failures told, filters never ignored; the formula in one request."""
+"""Multi-route retrieval: candidates complete, failures told, filters never ignored; the formula in one request."""
 
 from __future__ import annotations
 

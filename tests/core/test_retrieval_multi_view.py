@@ -1,4 +1,4 @@
-"""Views: the rules that make one ranking of several, by the paper's numbers and laws; what is asked, and what fails."""
+"""Views: rules that make one ranking of several, by the paper's numbers and by laws; what is asked, what fails."""
 
 from __future__ import annotations
 
