@@ -173,7 +173,7 @@ def test_the_arrays_of_lists_by_hand() -> None:
         (
             vectors_of(encoded),
             {"embedder": FakeEmbedder(16)},
-            r"length of the questions' vectors must be 8, .* got 16",
+            "length of the questions' vectors must be 8, .* got 16",
         ),
         (vectors_of(encoded), {"graph": graph_of([("a", "b")])}, nowhere),
         (texts_of(encoded), {"graph": graph_of([("a", "b")])}, nowhere),
