@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import defaultdict
@@ -26,8 +25,7 @@ from catena.text import (
     other_forms,
     without,
 )
-from catena.text.names import caseless, places_of
-from conftest import needs_data
+from catena.text.names import caseless
 
 BOARDS = {
     "lopy": "Pycom LoPy",
@@ -77,10 +75,6 @@ def test_the_longest_name_at_each_place_is_said(index: NameIndex) -> None:
     assert known(index, "LoPy4 or raspberry-pi 3 model b?") == [
         ("lopy4", ("lopy4",)), ("raspberry pi 3 model b", ("pi3",)),
     ]  # fmt: skip
-
-
-def test_two_documents_may_bear_one_name() -> None:
-    assert known(NameIndex({"b": "HX-200", "a": "hx_200"}), "the HX 200") == [("hx 200", ("a", "b"))]
 
 
 def test_a_name_that_differs_in_its_digits_is_near(index: NameIndex) -> None:
@@ -141,14 +135,6 @@ def test_a_title_in_a_question_is_said_and_never_near(titles: dict[str, str], be
                 assert any(document_id in known_name.documents for known_name in found)
     said = {unknown.text for unknown in index.near_in(f"{before} {after}")}
     assert not said & set(titles.values())
-
-
-@given(words, st.lists(words, max_size=3))
-def test_removing_names_only_removes(query: str, names: list[str]) -> None:
-    normal = [name for raw in names if (name := normalise_term(raw))]
-    rest = without(query, normal)
-    assert len(rest) <= max(len(query), len(normalise_term(query)) + len(query))
-    assert without(rest, []) == rest
 
 
 NOT_NEAR = {
@@ -216,20 +202,6 @@ def test_many_names_are_written_as_each_alone(text: str, names: list[str]) -> No
     assert all_as_written(text, names) == each_alone
     with patch("catena.text.names._FEW", 0):  # by the automaton, as in longer texts
         assert all_as_written(text, names) == each_alone
-
-
-@pytest.mark.slow
-def test_titles_of_real_documents_are_shown_as_each_name_is_written_alone() -> None:
-    documents = json.loads((needs_data("similar_docs") / "documents.json").read_text("utf-8"))
-    titles = sorted({document["title"] for document in documents})
-    assert len(titles) > 1_000
-    for title in titles:
-        names = names_of(title)
-        assert all_as_written(title, names) == {name: as_written(title, name) for name in names}
-
-
-def test_a_place_is_the_first_without_a_letter_beside_it() -> None:
-    assert places_of(["hx 200", "b2", "gone"], "AHX-200, hx_200 (B2)") == {"hx 200": (9, 15), "b2": (17, 19)}
 
 
 def test_letters_are_one_where_a_pattern_without_case_takes_them_for_one() -> None:
