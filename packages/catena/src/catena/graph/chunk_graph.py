@@ -334,9 +334,9 @@ class ChunkGraph:
             ParameterError: a kind of edge that the graph does not have.
         """
         (kind,) = self._kinds((kind,))
-        edges = all_edges(self._state, self.options, kind)
-        starts = starts_of(np.bincount(edges.source, minlength=len(self)))
-        return EdgeTable(starts=starts, targets=edges.target.astype(np.int32), weights=edges.weight)
+        source, target, weight = all_edges(self._state, self.options, kind)
+        starts = starts_of(np.bincount(source, minlength=len(self)))
+        return EdgeTable(starts=starts, targets=target.astype(np.int32), weights=weight)
 
     def degrees(self) -> NDArray[np.int32]:
         """Return how many neighbours each node has, by any kind, shape (nodes,)."""

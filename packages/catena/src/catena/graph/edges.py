@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.options import GraphOptions, Node, TermEdges, rarity, words_of
+from catena.graph.options import GraphOptions, Node, rarity, words_of
 from catena.graph.semantic import NO_NODE
 from catena.graph.state import GraphState
 from catena.graph.term_index import TermIndex, distinct, ranges, starts_of, term_number, title_number
@@ -19,8 +20,13 @@ from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANT
 from catena.text.phrases import outermost
 
 _ORDER = (STRUCTURAL, SEMANTIC, KEYWORD, NAME, MENTION)
-_PAIRS = 1 << 22  # pairs of nodes looked at together
+_AT_ONCE = 1_024  # nodes
+_SETS = 256  # of one node, at most, that are worth their making
 _WORDS = 5  # of one kind of edge: enough to see why
+
+
+Edges: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+"""Edges as three arrays: the index of the source, the place of the target, the weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,16 +60,21 @@ class NodeSets:
     def of(cls, state: GraphState, options: GraphOptions, kinds: Sequence[str]) -> NodeSets:
         """Return the sets of all nodes of a graph; at least one kind is asked for."""
         by_name = {kind.name: kind for kind in options.term_kinds}
-        parts = [_sets_of(state, options, kind) for kind in kinds]
+        least = [by_name[kind].more_than + 1 if kind in by_name else 1 for kind in kinds]
+        return cls.joined(kinds, [_sets_of(state, options, kind) for kind in kinds], least, state.size)
+
+    @classmethod
+    def joined(cls, kinds: Sequence[str], parts: Sequence[_Part], least: Sequence[int], nodes: int) -> NodeSets:
+        """Return the sets of several kinds of edge together."""
         offsets = starts_of(np.array([len(part.members) for part in parts])).tolist()
         places = np.concatenate([part.places for part in parts])
         order = places.argsort(kind="stable")
         firsts = [part.firsts + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
         return cls(
             kinds=tuple(kinds),
-            least=np.array([by_name[kind].more_than + 1 if kind in by_name else 1 for kind in kinds]),
+            least=np.array(least),
             rarest=np.array([kind in (MENTION, MENTIONED) for kind in kinds]),
-            starts=starts_of(np.bincount(places, minlength=state.size)),
+            starts=starts_of(np.bincount(places, minlength=nodes)),
             columns=np.arange(len(parts), dtype=np.int8).repeat([len(part.places) for part in parts])[order],
             weights=np.concatenate([part.weights for part in parts], dtype=np.float64)[order],
             firsts=np.concatenate(firsts)[order],
@@ -107,20 +118,6 @@ class NodeSets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EdgeRows:
-    """Edges from the i-th of the nodes asked for to a place, with a weight above 0; ordered, each once."""
-
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    weight: NDArray[np.float32]
-
-    @classmethod
-    def nothing(cls) -> EdgeRows:
-        """Return no edges."""
-        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """The sets of one kind: the node that is joined to each, its weight, and its members."""
 
@@ -131,13 +128,39 @@ class _Part:
     members: NDArray[np.integer]
 
 
-def all_edges(state: GraphState, options: GraphOptions, kind: str) -> EdgeRows:
-    """Return all edges of one kind, `source` being a place; ordered."""
-    for each in options.term_kinds:
-        if each.name == kind:
-            return all_joined(state.terms[kind], each)
-    source, target, weights = NodeSets.of(state, options, (kind,)).edges(np.arange(state.size))
-    return EdgeRows(source, target, weights[:, 0])
+def all_edges(state: GraphState, options: GraphOptions, kind: str) -> Edges:
+    """Return all edges of one kind from place to place: source, target, weight; ordered.
+
+    Where two nodes have to share several terms, they are sought by the sets of terms that both hold: as many as
+    `comb(terms shared, size of a set)`.
+    """
+    size, index = 1, state.terms.get(kind)
+    if index is not None:
+        of = next(each for each in options.term_kinds if each.name == kind)
+        place, terms = index.pairs()
+        _, holding = index.find(terms)
+        fit = (holding > 1) & (holding <= of.limit(state.size))
+        place, terms = place[fit], terms[fit]
+        most = int(np.bincount(place, minlength=1).max(initial=0))
+        sizes = () if of.weight == "rarity" else (3, 2)
+        size = next((s for s in sizes if s <= of.more_than + 1 and comb(most, s) <= _SETS), 1)
+    if size == 1:
+        return _of_all(NodeSets.of(state, options, (kind,)))
+    sets = TermIndex.of_pairs(*_sharing_sets(place, terms, size, state.size), state.size)
+    source, target, shared = _of_all(NodeSets.joined((kind,), [_sharing(sets, state.size, "count")], [1], state.size))
+    weights = np.searchsorted([comb(s, size) for s in range(size, most + 1)], shared) + size
+    kept = weights > of.more_than
+    return source[kept], target[kept], weights[kept].astype(np.float32)
+
+
+def _of_all(sets: NodeSets) -> Edges:
+    """Return the edges of all nodes by one kind of sets."""
+    nodes = len(sets.starts) - 1
+    found = [(at, sets.edges(np.arange(at, min(at + _AT_ONCE, nodes)))) for at in range(0, max(nodes, 1), _AT_ONCE)]
+    source, target, weight = zip(
+        *((own + at, other, by_kind[:, 0]) for at, (own, other, by_kind) in found), strict=True
+    )
+    return np.concatenate(source), np.concatenate(target), np.concatenate(weight)
 
 
 def _sets_of(state: GraphState, options: GraphOptions, kind: str) -> _Part:
@@ -148,7 +171,7 @@ def _sets_of(state: GraphState, options: GraphOptions, kind: str) -> _Part:
         return _mentioned(state.titles, state.mentions, options.cap)
     for each in options.term_kinds:
         if each.name == kind:
-            return _sharing(state.terms[kind], each)
+            return _sharing(state.terms[kind], each.limit(state.size), each.weight)
     if kind == STRUCTURAL:
         places, side = np.nonzero(state.reading.beside != NO_NODE)
         weights, members = np.ones(len(places), np.float32), state.reading.beside[places, side]
@@ -158,12 +181,12 @@ def _sets_of(state: GraphState, options: GraphOptions, kind: str) -> _Part:
     return _Part(places, weights, np.arange(len(places)), np.ones(len(places), np.int32), members)
 
 
-def _sharing(index: TermIndex, kind: TermEdges) -> _Part:
+def _sharing(index: TermIndex, most: int, weight: str) -> _Part:
     """Return for each term of a node all nodes that hold it, unless the term is too common."""
     holding = np.diff(index.key_starts)
-    fit = (holding > 1) & (holding <= kind.limit(index.nodes))
+    fit = (holding > 1) & (holding <= most)
     sizes = holding[fit]
-    weights = rarity(sizes, index.nodes) if kind.weight == "rarity" else np.ones(len(sizes))
+    weights = rarity(sizes, index.nodes) if weight == "rarity" else np.ones(len(sizes))
     return _Part(
         places=index.places[fit.repeat(holding)],
         weights=weights.repeat(sizes),
@@ -307,36 +330,6 @@ def reason(kind: str, weights: Mapping[str, float], words: Mapping[str, tuple[st
     return f"{kind}{number}" + (f": {', '.join(shared)}" if shared else "")
 
 
-def all_joined(index: TermIndex, kind: TermEdges) -> EdgeRows:
-    """Return the edges of all nodes by shared terms, `source` being a place.
-
-    Two nodes that share s of a kind's terms share comb(s, m) sets of m of them. So where edges need more than one
-    shared term, nodes are not compared for each common term but for each set of up to three, which few hold; how many
-    sets two nodes share then says how many terms.
-    """
-    nodes = index.nodes
-    place, terms = index.pairs()
-    _, holding = index.find(terms)
-    fit = (holding > 1) & (holding <= kind.limit(nodes))
-    place, terms, holding = place[fit], terms[fit], holding[fit]
-    most = int(np.bincount(place, minlength=1).max(initial=0))
-    sizes = () if kind.weight == "rarity" else (3, 2)
-    size = next((s for s in sizes if s <= kind.more_than + 1 and comb(most, s) <= 256), 1)
-    if size > 1:
-        sharing = _sharing_sets(place, terms, size, nodes)
-        values = None
-    else:
-        sharing, values = (place, terms), rarity(holding, nodes) if kind.weight == "rarity" else None
-    terms_shared = {comb(s, size): s for s in range(size, most + 1)}
-    found = [EdgeRows.nothing()]
-    for source, target, weight, sets in _pairs(*sharing, values, nodes):
-        shared = np.array([terms_shared.get(int(each), 0) for each in range(int(sets.max(initial=0)) + 1)])[sets]
-        kept = shared > kind.more_than
-        weights = shared if values is None else weight
-        found.append(EdgeRows(source[kept], target[kept], weights[kept].astype(np.float32)))
-    return _both_ways(found, nodes)
-
-
 def _sharing_sets(
     place: NDArray[np.integer], terms: NDArray[np.uint64], size: int, nodes: int
 ) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
@@ -363,61 +356,3 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
-
-
-def _pairs(
-    place: NDArray[np.integer], terms: NDArray[np.uint64], values: NDArray[np.float64] | None, nodes: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]]:
-    """Yield the pairs of nodes, lower place first, that share terms: both, the sum of values (or ones), how many.
-
-    Args:
-        place: of each pair (place, term), ascending.
-        terms: of each pair.
-        values: of each pair; None where sums are not needed.
-        nodes: how many there are.
-    """
-    by_term = np.argsort(terms, kind="stable")  # and, of each term, by place
-    ordered = terms[by_term]
-    ends = np.searchsorted(ordered, ordered, side="right")
-    later = np.empty(len(terms), np.int64)  # nodes of the same term after this one
-    at = np.empty(len(terms), np.int64)
-    at[by_term] = np.arange(len(terms))
-    later[by_term] = ends - np.arange(len(terms)) - 1
-    held = place[by_term]
-    for a, b in _cuts(place, later):
-        counts = later[a:b]
-        keys = np.repeat(place[a:b] * np.int64(nodes), counts) + held[ranges(at[a:b] + 1, counts)]
-        sums: NDArray[np.float64]
-        if values is None:
-            keys, shared = np.unique(keys, return_counts=True)
-            sums = shared.astype(np.float64)
-        else:
-            keys, back, shared = np.unique(keys, return_inverse=True, return_counts=True)
-            sums = np.asarray(np.bincount(back, weights=np.repeat(values[a:b], counts)), np.float64)
-        source, target = np.divmod(keys, nodes)
-        yield source, target, sums, shared
-
-
-def _cuts(place: NDArray[np.integer], work: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of the pairs (place, term) of bounded work, each with all terms of its nodes."""
-    done = np.cumsum(work)
-    start = 0
-    while start < len(place):
-        before = done[start - 1] if start else 0
-        last = max(int(np.searchsorted(done, before + _PAIRS, side="right")), start + 1)
-        end = int(np.searchsorted(place, place[last - 1], side="left")) if last < len(place) else len(place)
-        if end <= start:  # one node alone is more work than that
-            end = int(np.searchsorted(place, place[start], side="right"))
-        yield start, end
-        start = end
-
-
-def _both_ways(parts: Sequence[EdgeRows], nodes: int) -> EdgeRows:
-    """Return the edges of all parts, each also the other way round, ordered."""
-    source = np.concatenate([part.source for part in parts])
-    target = np.concatenate([part.target for part in parts])
-    weight = np.concatenate([part.weight for part in parts])
-    keys = np.concatenate([source * nodes + target, target * nodes + source])
-    order = np.argsort(keys, kind="stable")
-    source, target = np.divmod(keys[order], max(nodes, 1))
-    return EdgeRows(source, target, np.concatenate([weight, weight])[order])

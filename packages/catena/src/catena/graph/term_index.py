@@ -1,6 +1,7 @@
 """Index the words and the terms of nodes, as numbers, both ways round; find the titles that texts mention.
 
-Edges are made of them when they are asked for: so a term that becomes common, or rare again, as documents come and go, makes and unmakes its edges by itself.
+Edges are made of them when they are asked for: so a term that becomes common, or rare again, as documents come and
+go, makes and unmakes its edges by itself.
 """
 
 from __future__ import annotations
