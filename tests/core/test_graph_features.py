@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.effects import Services, run
@@ -103,19 +101,6 @@ def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None
     assert rows[:, AT["path"]].tolist() == [0.0, 0.0]
     assert rows[:, AT["rest"]].tolist() == rows[:, AT["question"]].tolist()
     assert rows[0, AT["new_matches"]] == pytest.approx(rows[0, AT["words"]])
-
-
-@given(scale=st.floats(0.05, 1.0), shift=st.floats(-0.5, 0.9))
-def test_embedders_with_narrow_and_with_wide_cosines_look_alike(scale: float, shift: float) -> None:
-    cosines = np.array([0.9, 0.2, 0.5, -0.1])
-
-    def seen(values: NDArray[np.float64]) -> NDArray[np.float32]:
-        vectors = [[float(value), float(np.sqrt(max(0.0, 1 - value * value)))] for value in values]
-        to = nodes(vectors, [[0, 0, 0]] * 4, [[False] * 3] * 4, [10] * 4)
-        return features(candidates(PATH, to, [[0.0] * 3] * 4, [1, 2, 3, 4]))[:, AT["question"]]
-
-    narrow = np.clip(cosines * scale + shift * (1 - scale), -1, 1)
-    assert seen(narrow) == pytest.approx(seen(cosines), abs=0.02)
 
 
 def test_the_untrained_scorer_is_a_weighted_sum() -> None:

@@ -38,34 +38,11 @@ def made(
 # of chunks, by a model
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '["shaft seal", "HX-200", "cooling water"]',
-        'Here they are:\n```json\n["shaft seal", "HX-200", "cooling water"]\n```',
-        '{"keywords": ["shaft seal", "HX-200", "cooling water"]}',
-        "1. shaft seal\n2. HX-200\n3. cooling water",
-        "Keywords: shaft seal, HX-200, cooling water",
-        "shaft seal; HX-200; cooling water",
-    ],
-)
-def test_a_list_is_read_in_the_ways_in_which_models_write_one(reply: str) -> None:
-    assert read_graph_keywords(reply, SEALS, count=5) == ("shaft seal", "HX-200", "cooling water")
-
-
 def test_kept_is_what_the_text_prints_in_the_order_of_the_model_and_none_twice() -> None:
     reply = json.dumps(
         ["Cooling-Water", "Paris", "shaft seal", "cooling water", "seals", "900", "a; b", "hx 200", "Acme"]
     )
     assert read_graph_keywords(reply, SEALS, count=3) == ("Cooling-Water", "shaft seal", "hx 200")
-
-
-@pytest.mark.parametrize(
-    "reply", ['["Paris", "London"]', "[]", "I cannot do that.", "", "x" * 50_000, json.dumps([SEALS]), '["900"]']
-)
-def test_an_answer_of_nothing_that_is_printed_there_is_refused(reply: str) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        read_graph_keywords(reply, SEALS, count=5)
 
 
 def test_the_view_of_a_chunk_goes_into_its_node() -> None:

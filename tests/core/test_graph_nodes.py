@@ -47,13 +47,9 @@ def chunk(text: str, *, title: str = "", path: tuple[str, ...] = (), **others: o
         ("London is big. He left London.", ["London", "London"]),  # unless the word is a name elsewhere
         ("| Shaft seal | Berlin |", ["Berlin"]),  # a cell of one word is a name
         ("it runs at 230 V, with an HX-200 at 10 bar", ["HX-200"]),  # no sizes
-        ("use the esp32-c6 board", ["esp32-c6"]),  # a code without a capital
         ("born on 18 July 1920 in Bonn", ["Bonn"]),  # no dates
         ("Die Pumpe hat einen Dichtring.", ["Die Pumpe", "Pumpe", "Dichtring"]),  # nothing tells which
-        ("Tom Hanks has a pump.", ["Tom Hanks", "Hanks"]),
         ("The Beatles met. A Beatle left.", ["Beatles", "Beatle"]),
-        ("Press the Start button.", ["Press the Start", "Start"]),
-        ("Turn the HX-200 off.", ["HX-200"]),
         ("使用HX-200前請閱讀《安全手冊》。", ["HX-200", "安全手冊"]),
         ("東京タワーはスカイツリーより低い", ["タワー", "スカイツリー"]),
         ("", []),
@@ -183,19 +179,14 @@ def test_keywords_that_were_given_are_normalised_and_distinct_and_hold_no_title(
     [
         ("3.1 HX200", "HX200"),
         ("3. Installation", "Installation"),
-        ("10.2.13. The Shaft Seal (old)", "The Shaft Seal"),
         ("A.2 Prompts", "Prompts"),
         ("3.1\u3000\u96fb\u6e90", "\u96fb\u6e90"),
         ("3.1", "3.1"),  # a number and no more
-        ("3.1 2024", "3.1 2024"),
         ("3 Phases", "3 Phases"),
         ("3.5 mm plug", "3.5 mm plug"),
         ("2.4 GHz radio", "2.4 GHz radio"),
         ("M.2 slot", "M.2 slot"),
-        ("A. Volta", "A. Volta"),
         ("H.264 video", "H.264 video"),
-        ("3.1HX", "3.1HX"),
-        ("Use of 3.1 HX200", "Use of 3.1 HX200"),
     ],
 )
 def test_a_heading_loses_the_number_of_its_section(heading: str, title: str) -> None:

@@ -14,20 +14,17 @@ from hypothesis import strategies as st
 
 from catena.effects import FetchNodes, Services, run
 from catena.graph import (
-    PAPER,
     Epoch,
     PaperScorer,
     TrainingOptions,
     TrainingReport,
     initial_weights,
-    pose,
     read_weights,
-    walk,
     write_weights,
 )
-from catena.graph.paper_scorer import checked_weights, network_scores, node_text, path_text, same_encoder, shapes
+from catena.graph.paper_scorer import checked_weights, network_scores, node_text, path_text, same_encoder
 from catena.graph.scoring import Candidates, WalkQuestion
-from catena.model import TITLE, Chunk, Hit, MissingServiceError, Nodes, ParameterError, Ranking, Scale
+from catena.model import TITLE, Chunk, MissingServiceError, Nodes, ParameterError
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeGraph
 
@@ -129,21 +126,6 @@ def test_texts_of_a_path_are_embedded_together() -> None:
     with pytest.raises(MissingServiceError, match="Embed"):
         run(scorer.score(candidates), Services(graph=graph))
     assert len(run(scorer.score(candidates_of(path="")), Services())) == 6  # no path, nothing to embed
-
-
-def test_a_walk_goes_where_the_scorer_sends_it() -> None:
-    only_keywords = {name: np.zeros(shape, np.float32) for name, shape in shapes(DIM, 1, 1).items()}
-    only_keywords["edge.first"][0, 2] = only_keywords["edge.second"][:] = only_keywords["score.second"][:] = 1.0
-    only_keywords["score.first"][0, -1] = 1.0
-    names = "abcd"
-    edges = {("a", "b"): {"semantic": 0.9}, ("a", "c"): {"keyword": 3.0}, ("c", "d"): {"keyword": 4.0}}
-    graph = FakeGraph([chunk(name) for name in names], {name: [1.0] * DIM for name in names}, edges)
-    services = Services(graph=graph, embedder=FakeEmbedder(DIM))
-    question = run(pose("text a?", np.ones(DIM, np.float32), keywords=("a",)), services)
-    ranking = Ranking((Hit(chunk("a"), 1.0),), Scale.SIMILARITY)
-    found = run(walk(question, ranking, PAPER, scorer=scorer_of(weights=only_keywords)), services)
-    assert "c" in [hop.chunk.id for hop in found.chains[0].hops][:2]
-    assert [hop.chunk.id for chain in found.chains for hop in chain.hops][:3] == ["a", "c", "d"]
 
 
 def test_what_an_encoder_reads() -> None:

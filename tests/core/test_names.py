@@ -102,13 +102,6 @@ def test_what_is_a_name_or_no_name_at_all_is_not_near(index: NameIndex, query: s
     assert near(index, query) == []
 
 
-def test_the_most_alike_names_come_first_and_at_most_five() -> None:
-    titles = {str(n): f"STM32F{n}RB" for n in (100, 103, 205, 301, 302, 401, 407)}
-    ((said, names),) = near(NameIndex(titles), "the stm32f104rb")
-    assert said == "stm32f104rb"
-    assert names == ("STM32F100RB", "STM32F103RB", "STM32F205RB", "STM32F301RB", "STM32F302RB")
-
-
 def test_what_a_question_asks_besides_its_names() -> None:
     query = "Which has more RAM, the Teensy-LC or the Teensy 2.0 (old)?"
     assert without(query, ["teensy lc", "teensy 2.0"]) == "Which has more RAM, the or the (old)?"

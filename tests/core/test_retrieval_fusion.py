@@ -113,9 +113,7 @@ def test_turns_are_fair_and_lose_nothing(shares: dict[str, str], general: str) -
     ("make", "message"),
     [
         (lambda: ScoreFusion(alpha=1.5), "alpha must be a number .*, got 1.5"),
-        (lambda: ScoreFusion(beta=float("nan")), "beta must be a number >= 0 .*, got nan"),
         (lambda: ScoreFusion(beta=10**400), "beta must be a number"),
-        (lambda: ScoreFusion(passages=1.5), "passages must be a number .*, got 1.5"),
         (
             lambda: ScoreFusion(others={"dense": (1.0, by_maximum)}),
             r"others\['dense'\] must be a route that is not in",
@@ -123,7 +121,6 @@ def test_turns_are_fair_and_lose_nothing(shares: dict[str, str], general: str) -
         (lambda: ScoreFusion(others={"mine": (0.3, 1)}), r"others\['mine'\] must be a weight and a function"),
         (lambda: ScoreFusion(others={"mine": (-1, by_maximum)}), r"others\['mine'\] must be a finite number >= 0"),
         (lambda: RankFusion(k=0), "k must be a number > 0 .*, got 0"),
-        (lambda: RankFusion(weights={"dense": "3"}), r"weights\['dense'\] must be a finite number >= 0, got '3'"),
         (lambda: RankFusion(weights={"dense": -1.0}), r"weights\['dense'\] must be a finite number >= 0, got -1.0"),
         (
             lambda: weighted_sum({"mine": in_order("a")}, PARTS),

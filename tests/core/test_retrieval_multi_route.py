@@ -148,11 +148,9 @@ def test_nothing_is_asked_for_nothing_and_a_malformed_filter_is_refused_all_the_
     ("given", "message"),
     [
         ({"k": -1}, "k must be an integer >= 0, got -1"),
-        ({"k": 2.5}, "k must be an integer >= 0, got 2.5"),
         ({"k": 5, "depth": 4}, r"depth must be an integer >= k \(5\), got 4"),
         ({"routes": ()}, r"routes must be at least one route, got \(\)"),
         ({"routes": "lexical"}, "routes must be route names"),
-        ({"routes": {"lexical": 3}}, "routes must be route names"),
         ({"on_route_error": "ignore"}, "on_route_error must be 'raise' or 'degrade', got 'ignore'"),
         ({"on_unknown": "guess"}, "on_unknown must be 'empty' or 'keep'"),
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
@@ -160,7 +158,6 @@ def test_nothing_is_asked_for_nothing_and_a_malformed_filter_is_refused_all_the_
         ({"query": None}, "query must be a string, got None"),
         ({"fusion": "rank"}, "fusion must be ScoreFusion"),
         ({"entities": "HX-1"}, "entities must be a sequence of strings"),
-        ({"entities": [1]}, "entities must be a sequence of strings"),
     ],
 )
 def test_errors_name_the_parameter(given, message: str) -> None:

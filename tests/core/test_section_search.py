@@ -137,26 +137,6 @@ def test_equal_sections_are_asked_about_once_and_views_stand_as_in_a_new_library
                 assert library.get("pump") == new.get("pump")
 
 
-def test_async_finds_the_same(library: Library) -> None:
-    async def found() -> tuple[object, ...]:
-        query = "How often is the seal replaced?"
-        return await library.asearch(query), await library.asearch_views(query), await library.apassages(query)
-
-    query = "How often is the seal replaced?"
-    assert asyncio.run(found()) == (library.search(query), library.search_views(query), library.passages(query))
-
-
-def test_fixed_lengths_may_end_where_sections_do() -> None:
-    document = Document(id="d", text=PUMP, title="Pump")
-    across = prepare(document, Preparation(chunks=FixedLength(tokens=300, inside_sections=False)))
-    inside = prepare(document, Preparation(chunks=FixedLength(tokens=300)))
-    assert [chunk.path for chunk in across.chunks] == [()]
-    assert [chunk.path[-1] for chunk in inside.chunks] == ["Housing", "Seal"]
-    assert {view.kind for view in inside.views} == {"headed", "passage"}
-    with pytest.raises(ParameterError, match="tokens must be an integer >= 1, got 0"):
-        FixedLength(tokens=0)
-
-
 def test_short_chunks_stay_without_passages_and_their_fingerprint_stays() -> None:
     entry = prepare(Document(id="d", text=PUMP, title="Pump"))
     assert {view.kind for view in entry.views} == {"headed"}
@@ -242,16 +222,6 @@ def test_a_part_of_a_long_section_that_failed_is_asked_for_again_alone(tmp_path:
         library.index(manual)
         assert "Replace the seal" not in "".join(call.prompt for call in broken.calls[before:])
         assert paid(broken) > before
-
-
-def test_a_printed_table_of_contents_says_what_the_sections_are() -> None:
-    titles = ("Care of the pump", "Repair", "Spare parts")
-    entries = "".join(f"{title} ........ {page}\n" for page, title in enumerate(titles, start=2))
-    text = f"Contents\n\n{entries}\n" + "".join(f"{title}\n\nOil it weekly.\n\n" for title in titles)
-    document = Document(id="d", text=text, title="Pump")
-    found = [chunk.path for chunk in prepare(document, SECTIONS).chunks]
-    assert found == [(), *((title,) for title in titles)]
-    assert {chunk.path for chunk in prepare(document).chunks} == {()}
 
 
 def test_what_is_left_out_on_purpose_is_no_contradiction(tmp_path: Path) -> None:

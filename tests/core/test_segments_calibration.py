@@ -150,15 +150,12 @@ def test_a_rule_is_a_value(rule: Calibration) -> None:
     ("make", "named"),
     [
         (lambda: BetaCDF(0.0, 1.0), "a must be in"),
-        (lambda: BetaCDF(1.0, float("nan")), "b must be in"),
         (lambda: BetaCDF(1.0, 2e6), "b must be in"),
         (lambda: BetaCDF("0.4", 1.0), "a must be in"),  # type: ignore[arg-type]
-        (lambda: Constant(1.2), "value must be in"),
         (lambda: BetaCalibration(-0.1, 1.0, 0.0), "a must be >= 0"),
         (lambda: BetaCalibration(1.0, 1.0, float("inf")), "c must be"),
         (lambda: Logistic(0.0), "slope must be > 0"),
         (lambda: Linear(1.0, 1.0), "high must be above low"),
-        (lambda: Linear(float("-inf"), 1.0), "low must be"),
         (lambda: COHERE([0.1, float("nan")]), "scores must be numbers"),
         (lambda: Identity()(["much"]), "scores must be numbers"),
     ],

@@ -99,11 +99,6 @@ def test_no_limit_of_memory_shows_in_a_vector(monkeypatch: pytest.MonkeyPatch, l
 # Edges
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "☃☃", "\x00"])
-def test_a_text_of_no_known_piece_has_a_zero_row(text: str) -> None:
-    assert not EMBEDDER.embed_query(text).any()
-
-
 def test_the_end_of_a_long_text_counts() -> None:
     text = "the weather was fine " * 20_000  # 80,000 pieces: more than one block of sums
     assert similarity(text + "carburetor " * 40_000, "carburetor") > similarity(text, "carburetor") + 0.5

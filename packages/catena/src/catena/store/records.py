@@ -83,7 +83,8 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
         (doc,),
     ):
         all_of(str, kind, made)
-        views[view] = View(chunk_id=chunks[key].id, kind=kind, text=_or_own(text, chunks[key]), made=made)
+        own = chunks[key].text if text is None else to_text(text)
+        views[view] = View(chunk_id=chunks[key].id, kind=kind, text=own, made=made)
     terms: dict[int, list[str]] = {key: [] for key in chunks}
     for key, term in connection.execute(
         "SELECT t.chunk, t.term FROM terms t JOIN chunks c USING (chunk) WHERE c.doc = ?"
@@ -101,10 +102,6 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
         fingerprint=fingerprint,
         left_out=tuple(kept.get("left_out", ())),
     )
-
-
-def _or_own(text: bytes | None, chunk: Chunk) -> str:
-    return chunk.text if text is None else to_text(text)
 
 
 def _ordered(views: Mapping[int, View], order: Sequence[int]) -> tuple[View, ...]:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.model.errors import LibraryError
+from catena.model.errors import LibraryError, ParameterError
 from catena.store.derived import Manifest, cleared, discard, seal, what_helps
 from catena.store.records import matrix, removed_since, whole
 
@@ -187,7 +187,9 @@ class VectorMatrix:
             yield "the files of the vector matrix are missing or damaged"
             return
         found, wanted = searchers.rows(), _read(connection, dim, since=-1)
-        if found.keys() != wanted.keys() or not all(_are_equal(found[kind], wanted[kind]) for kind in wanted):
+        pairs = ((found.get(kind, rows), rows) for kind, rows in wanted.items())
+        same = all(np.array_equal(a.keys, b.keys) and np.array_equal(a.matrix, b.matrix) for a, b in pairs)
+        if found.keys() != wanted.keys() or not same:
             held, truth = (sum(len(rows.keys) for rows in all_.values()) for all_ in (found, wanted))
             yield f"the vector matrix ({held} rows) is not the library's vectors ({truth} rows)"
 
@@ -237,10 +239,6 @@ def _dots(matrix: NDArray[np.float32], rows: NDArray[np.int64], vector: NDArray[
     return products if few or len(rows) == len(matrix) else products[rows]
 
 
-def _are_equal(one: Rows, other: Rows) -> bool:
-    return np.array_equal(one.keys, other.keys) and np.array_equal(one.matrix, other.matrix)
-
-
 def _count_since(connection: sqlite3.Connection, generation: int) -> int:
     added = connection.execute(
         "SELECT count(*) FROM chunks c JOIN vectors v USING (chunk) WHERE c.generation > ?", (generation,)
@@ -261,3 +259,21 @@ def _read(connection: sqlite3.Connection, dim: int, *, since: int) -> dict[str, 
             kind: Rows(np.array([row[1] for row in part], np.int64), matrix([row[2] for row in part], dim))
             for kind, part in parts
         }
+
+
+def checked(vector: Any, dim: int) -> NDArray[np.float32]:
+    """Return the vector of a question as float32; of any length where `dim` is 0.
+
+    Raises:
+        ParameterError: it is no vector of finite numbers, of this length.
+    """
+    allowed = f"{dim or 'dim'} finite numbers, the query's embedding, for the dense route"
+    try:
+        array = np.asarray(vector, np.float32)
+    except (TypeError, ValueError):
+        raise ParameterError("vector", vector, allowed) from None
+    if array.ndim != 1 or (dim and len(array) != dim):
+        raise ParameterError("vector", f"the shape {array.shape}", allowed)
+    if not np.isfinite(array).all():
+        raise ParameterError("vector", "NaN or infinity", allowed)
+    return array
