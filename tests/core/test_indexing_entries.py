@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, ParameterError, Section, View, span_id
+from catena.store import LibraryStore
 from catena.store.checks import check_entry, problems_of
 from catena.text import normalise_term
 
@@ -71,6 +73,10 @@ def vectors_of(entry: Entry, seed: int = 0) -> np.ndarray:
 def addition(name: str, *paragraphs: str, seed: int = 0, **more: object) -> tuple[Entry, np.ndarray]:
     entry = entry_of(name, *paragraphs, **more)
     return entry, vectors_of(entry, seed)
+
+
+def open_store(path: Path, **options: object) -> LibraryStore:
+    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 GOOD = entry_of("a", "One two.", "Three.", title="T", terms=[["one"], []])

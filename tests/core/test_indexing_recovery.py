@@ -14,16 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_indexing_entries import DIM, addition
+from test_indexing_entries import DIM, addition, open_store
 
 from catena.effects import Search
 from catena.model import LibraryError, Ranking
 from catena.store import LibraryStore, Manifest, lexical, schema, vectors
 from catena.store import store as store_module
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 def filled(path: Path) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing_entries import DIM, addition, entry_of
+from test_indexing_entries import DIM, addition, entry_of, open_store
 
 from catena.effects import Search, Store
 from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
@@ -22,10 +22,6 @@ from catena.text import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
 AXES = np.eye(DIM, dtype=np.float32)
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 def library_of(path: Path, *, documents: int = 40, **options: object) -> LibraryStore:
@@ -104,10 +100,7 @@ def test_keyword_scores_are_numbers_of_terms(tmp_path: Path) -> None:
         assert found.hits[0].provenance[0].view == "terms"
         assert store.search(Search(route="keyword", query="HX-2000", k=9)).hits == ()
         store.add([addition("c", "one", "two", terms=[["hx 210", "hx 210"], ["fuse", "hx 210"]])])
-        for query, scores in (
-            ("fuse of the HX-210", [2.0, 2.0]),
-            ("the HX-210", [2.0, 1.0]),
-        ):
+        for query, scores in (("fuse of the HX-210", [2.0, 2.0]), ("the HX-210", [2.0, 1.0])):
             assert [hit.score for hit in store.search(Search(route="keyword", query=query, k=9)).hits] == scores
 
 

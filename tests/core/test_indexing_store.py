@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing_entries import DIM, addition, entry_of, vectors_of
+from test_indexing_entries import DIM, addition, entry_of, open_store, vectors_of
 
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
 from catena.model import (
@@ -36,10 +36,6 @@ from catena.model import (
 from catena.store import LibraryStore, schema
 
 ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing_entries import DIM, entry_of
+from test_indexing_entries import DIM, entry_of, open_store
 
 from catena.effects import Search
 from catena.model import Entry, ParameterError, View, ViewVectors, text_digest
@@ -19,10 +19,6 @@ from catena.store import vectors as vectors_module
 from catena.store.checks import check_entry
 
 AXES = np.eye(DIM, dtype=np.float32)
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 @pytest.fixture
