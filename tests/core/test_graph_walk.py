@@ -65,7 +65,7 @@ def chunk(chunk_id: str, text: str = "", **metadata: Any) -> Chunk:
 
 def ranking(ids: str, scale: Scale = Scale.SIMILARITY) -> Ranking:
     hits = (
-        Hit(chunk(chunk_id), 1.0 - rank / 10, (Provenance(route="lexical", rank=rank, score=20.0 / rank),))
+        Hit(chunk(chunk_id), 1.0 - rank / 10, (Provenance(route="lexical", rank=rank, score=0.8 / rank),))
         for rank, chunk_id in enumerate(ids, start=1)
     )
     return Ranking(tuple(hits), scale)
@@ -246,7 +246,7 @@ def test_every_hop_says_its_edge_and_the_words_of_the_question_that_it_adds() ->
     hits = {
         hit.chunk.id: [(way.route, way.rank, way.score) for way in hit.provenance] for hit in walked(k=6).ranking.hits
     }
-    assert (hits["c"], hits["g"]) == ([("lexical", 4, 5.0), ("graph", 4, 4)], [("graph", 6, 7)])
+    assert (hits["c"], hits["g"]) == ([("lexical", 4, 0.2), ("graph", 4, 4)], [("graph", 6, 7)])
 
 
 def test_a_graph_that_cannot_describe_edges_costs_their_words_only() -> None:

@@ -133,7 +133,7 @@ class ViewCollection:
             if rows is None:
                 return None
             asked = checked(request.vector, rows.shape[-1])
-            return np.vecdot(rows, asked).astype(np.float64)  # row by row, so that equal rows tie
+            return np.asarray(np.vecdot(rows, asked), np.float64)  # row by row, so that equal rows tie
         if request.route == LATE_INTERACTION:
             tokens = self._tokens.get(kind)
             return None if tokens is None else max_sim(request.vector, tokens)
