@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from math import fsum
+from math import fsum, nextafter
 from typing import Any
 
 import numpy as np
@@ -188,6 +188,7 @@ def test_a_segment_counts_for_the_query_that_values_it_most() -> None:
 @pytest.mark.parametrize("select", [greedy, optimal])
 def test_a_segment_worth_exactly_the_minimum_is_taken(select: Any) -> None:
     assert select(track([[0.1, 0.2]]), limits(2, 2, 0.1 + 0.2)) == (SelectedSegment(0, 2, 0.1 + 0.2, 0),)
+    assert select(track([[0.1, 0.2]]), limits(2, 2, nextafter(0.1 + 0.2, 1.0))) == ()
     assert select(track([[0.1, 0.2]]), limits(2, 2, 0.3000001)) == () == select(track([[0.5]]), limits(1, 1, 0.51))
 
 
@@ -240,19 +241,23 @@ def test_optimal_is_what_brute_force_finds(problem: tuple[ChunkSequence, Selecti
     assert worth(optimal(on, of)) == pytest.approx(brute_force(on, of), abs=1e-9)
 
 
+@pytest.mark.parametrize("in_tokens", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_optimal_agrees_with_a_dense_programme_where_the_pool_is_not_everything(seed: int) -> None:
+def test_optimal_agrees_with_a_dense_programme_where_the_pool_is_not_everything(seed: int, in_tokens: bool) -> None:
     """Enough candidates that the price is found among the best of them only."""
     draw = np.random.default_rng(seed)
     values = draw.normal(0.1, 0.5, 1_500)
-    on, of = track([values.tolist()]), limits(6, 12, 0.2)
+    tokens = draw.integers(3, 9, 1_500)
+    on = track([values.tolist()], tokens=tokens, heads=0 * tokens)
+    of = limits(6, 61 if in_tokens else 12, 0.2, in_tokens=in_tokens)
     best = np.zeros((on.size + 1, of.budget + 1))
     prefix = np.concatenate(([0.0], np.cumsum(values)))
     for end in range(1, on.size + 1):
         best[end] = best[end - 1]
         for start in range(max(0, end - of.max_chunks), end):
-            value, cost = prefix[end] - prefix[start], end - start
-            if min(values[start], values[end - 1]) >= 0 and value >= of.minimum_value:
+            value = prefix[end] - prefix[start]
+            cost = int(tokens[start:end].sum()) if in_tokens else end - start
+            if min(values[start], values[end - 1]) >= 0 and value >= of.minimum_value and cost <= of.budget:
                 best[end, cost:] = np.maximum(best[end, cost:], best[start, : of.budget + 1 - cost] + value)
     assert worth(optimal(on, of)) == pytest.approx(best[-1, -1], abs=1e-9)
 
