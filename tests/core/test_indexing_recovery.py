@@ -276,6 +276,16 @@ def test_indexes_that_cannot_be_written_cost_no_document_and_no_answer(
         assert store.verify() == ()
 
 
+def test_an_index_that_fails_at_a_question_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: object, words: object, allowed: object) -> None:
+        raise ValueError("torn")
+
+    with open_store(filled(tmp_path / "library")) as store:
+        monkeypatch.setattr(lexical.TantivySearcher, "_query", fails)
+        with pytest.raises(LibraryError, match=r"index cannot be read \(torn\); all documents.*\s.*verify\(\)"):
+            store.search(Search(route="lexical", query="ram", k=1))
+
+
 @pytest.mark.parametrize("indexes", ["as written", "gone"])
 def test_a_folder_that_cannot_be_written_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexes: str
