@@ -250,9 +250,7 @@ def multi_view(rankings: Mapping[str, Ranking], rule: ViewRule = PAPER_RULE, k: 
             chunks.setdefault(hit.chunk.id, hit.chunk)
             ways.setdefault(hit.chunk.id, []).append(_ways(kind, rank, hit))
     for of_chunk in ways.values():
-        of_chunk.sort(
-            key=lambda of_view: (of_view[0].rank or 0, of_view[0].view)
-        )
+        of_chunk.sort(key=lambda of_view: (of_view[0].rank or 0, of_view[0].view))
     hits = (
         Hit(chunks[chunk_id], score, tuple(way for of_view in ways[chunk_id] for way in of_view))
         for chunk_id, score in rule.choose(distinct, k)
