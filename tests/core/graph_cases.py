@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
-from catena.graph.node import titles_of, words_of
-from catena.graph.options import keywords_of_node, names_of_node
+from catena.graph.options import keywords_of_node, names_of_node, titles_of, words_of
 from catena.graph.state import compact
 from catena.model import Chunk, digest
 

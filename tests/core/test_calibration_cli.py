@@ -12,7 +12,7 @@ from catena.cli.app import app
 from catena.library import Library
 from catena.model import CalibrationError, Scale
 from catena.segments import fused_scores_of, load
-from catena.segments.reranking import calibrated
+from catena.segments.calibration import calibrated
 
 NAMES = [f"{letters}{number}" for letters in ("HX", "KL", "MT", "QZ") for number in (110, 120, 130)]
 PARTS = ("seal", "wire", "lamp", "valve")

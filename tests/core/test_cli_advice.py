@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 import catena
 from catena.cli.app import app
 from catena.model import CatenaError, LibraryBusyError, RouteError
-from catena.store.connections import WriterLock
+from catena.store.schema import WriterLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from catena.store.connections import WriterLock
+from catena.store.schema import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=1).held():
     print("held", flush=True)
     sys.stdin.read()

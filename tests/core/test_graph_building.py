@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -17,11 +15,10 @@ from numpy.typing import NDArray
 
 from catena.effects import Cancel, CountWords, Expand, FetchById, FetchNodes, Graph
 from catena.graph import KEYWORDS, ChunkGraph, GraphOptions, GraphProgress, Node, TermEdges, node_of, semantic
-from catena.graph.node import LONGEST, titles_of, words_of
-from catena.graph.words import NodeWords, numbers_said, title_number, titles_said
-from catena.model import CancelledError, CatenaError, Edge, MissingExtraError, ParameterError
+from catena.graph.options import LONGEST, titles_of, words_of
+from catena.graph.term_index import NodeWords, numbers_said, title_number, titles_said
+from catena.model import CancelledError, CatenaError, Edge, MissingExtraError
 from catena.text import word_keys
-from conftest import printed_under_hash_seeds
 
 PHONE, SCREEN, BATTERY = (
     node(0, "The phone has a Lithium battery.", titles=["Phone"], keywords=["phone", "battery", "cell", "usb"]),
@@ -29,6 +26,7 @@ PHONE, SCREEN, BATTERY = (
     node(4, "A lithium battery (電池) ages.", titles=["Lithium battery"], keywords=["battery", "screen"]),
 )
 ROWS = np.array([[1, 0], [0, 2], [0.6, 0.8]], np.float32)
+Case: TypeAlias = tuple[list[Node], NDArray[np.float32]]
 
 
 def built(options: GraphOptions | None = None) -> ChunkGraph:
@@ -50,14 +48,16 @@ def test_edges_are_those_computed_by_hand() -> None:
     assert graph.edge(SCREEN.id, BATTERY.id) == Edge(weights={"semantic": pytest.approx(0.8)})
     assert graph.edge(PHONE.id, PHONE.id) is None
     assert isinstance(graph, Graph)
+    sent = pickle.loads(pickle.dumps(graph))
+    assert (sent.ids, sent.identity, sent.edge(PHONE.id, SCREEN.id)) == (graph.ids, graph.identity, phone)
 
 
 @settings(max_examples=40)
-@given(nodes_and_vectors(), graph_options())
-def test_all_edges_are_those_of_the_definitions(
-    case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions
-) -> None:
-    graph = ChunkGraph.build(*case, options)
+@given(nodes_and_vectors(), graph_options(), st.randoms())
+def test_all_edges_are_those_of_the_definitions(case: Case, options: GraphOptions, random: st.random.Random) -> None:
+    order = random.sample(range(len(case[0])), len(case[0]))  # no order of the nodes changes a graph
+    graph = ChunkGraph.build([case[0][place] for place in order], case[1][order], options)
+    assert graph.identity == ChunkGraph.build(*case, options).identity
     wanted = expected(*case, options)
     assert graph.kinds == tuple(sorted(wanted))
     for kind, weights in wanted.items():
@@ -73,9 +73,7 @@ def test_all_edges_are_those_of_the_definitions(
 
 @settings(max_examples=40)
 @given(nodes_and_vectors(), graph_options(), st.randoms())
-def test_expanding_nodes_finds_the_same_edges(
-    case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions, random: st.random.Random
-) -> None:
+def test_expanding_nodes_finds_the_same_edges(case: Case, options: GraphOptions, random: st.random.Random) -> None:
     graph = ChunkGraph.build(*case, options)
     asked = random.sample(graph.ids, len(graph.ids) // 2)
     found = graph.expand(Expand(chunk_ids=(*asked, "nobody", *asked)))
@@ -102,9 +100,7 @@ def test_expanding_nodes_finds_the_same_edges(
 
 @settings(max_examples=40)
 @given(nodes_and_vectors(), st.lists(st.sampled_from(["alpha", "beta", "電", "電池", "no"]), max_size=4))
-def test_words_are_counted_as_the_text_divides_them(
-    case: tuple[list[Node], NDArray[np.float32]], words: list[str]
-) -> None:
+def test_words_are_counted_as_the_text_divides_them(case: Case, words: list[str]) -> None:
     graph = ChunkGraph.build(*case)
     asked = tuple(reversed(graph.ids))
     found = graph.nodes(FetchNodes(chunk_ids=("nobody", *asked), words=tuple(words)))
@@ -203,15 +199,6 @@ def test_neighbours_do_not_depend_on_the_blocks(block: int, copies: int, monkeyp
         assert all(one < other for one, other in pairwise(zip(-weights, near, strict=True)))
 
 
-def test_of_equal_vectors_the_lowest_ids_are_nearest() -> None:
-    graph = ChunkGraph.build([node(number) for number in range(9)], np.ones((9, 2)), GraphOptions(neighbours=2))
-    first, second, third = graph.ids[:3]
-    near = {one: {other for each, other in weights_of(graph, "semantic") if each == one} for one in graph.ids}
-    assert near[graph.ids[8]] == {first, second}
-    assert near[third] >= {first, second}
-    assert near[first] == {*graph.ids} - {first}
-
-
 @pytest.mark.slow
 def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
     pytest.importorskip("faiss")
@@ -227,37 +214,6 @@ def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
     assert found == weights_of(ChunkGraph.build(nodes[::-1], rows[::-1], graph.options), "semantic")
 
 
-def test_without_faiss_approximate_neighbours_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.graph.semantic.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[ann\]'"):
-        built(GraphOptions(exact_up_to=2))
-
-
-@pytest.mark.slow
-def test_no_hash_seed_changes_a_graph() -> None:
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from test_graph_building import built, PHONE\n"
-        "from catena.graph.node import titles_of\n"
-        "graph = built()\n"
-        "print(graph.identity, titles_of(PHONE), graph.edge(PHONE.id, graph.ids[0]), graph.degrees())\n"
-        "print(graph.links('name').weights)"
-    )
-    here = Path(__file__).parent
-    assert len(printed_under_hash_seeds(code, str(here), str(here.parent))) == 1
-
-
-def test_a_kind_of_ones_own_joins_by_any_terms() -> None:
-    figures = TermEdges(name="parity", of=parity, weight="count", cap=100)
-    graph = built(GraphOptions(kinds=(figures,), mentions=False))
-    assert graph.kinds == ("parity", "semantic", "structural")
-    assert set(weights_of(graph, "parity")) == {(PHONE.id, BATTERY.id), (BATTERY.id, PHONE.id)}
-
-
-def parity(one: Node) -> Sequence[str]:
-    return ["even" if one.chunk.position % 2 == 0 else "odd"]
-
-
 def test_building_tells_how_far_it_is_and_can_be_stopped() -> None:
     told: list[GraphProgress] = []
     ChunkGraph.build([PHONE, SCREEN, BATTERY], ROWS, progress=told.append)
@@ -269,76 +225,36 @@ def test_building_tells_how_far_it_is_and_can_be_stopped() -> None:
         ChunkGraph.build([PHONE, SCREEN, BATTERY], ROWS, cancel=cancel)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "vectors", "message"),
-    [
-        ([PHONE, SCREEN], ROWS, r"vectors must be of shape \(2, dim\)"),
-        ([PHONE, SCREEN, PHONE], ROWS, "nodes must be of distinct chunks"),
-        ([PHONE], [[np.nan, 1.0]], "vectors must be finite numbers, got 'row 0"),
-        ([PHONE], [[np.inf, 1.0]], "vectors must be finite numbers"),
-        ([PHONE], "ab", "vectors must be an array of numbers"),
-        ([PHONE], [[1e300, 0.0]], "vectors must be finite numbers, got 'row 0 with inf'"),
-        ([PHONE.chunk], [[1.0, 0.0]], "nodes must be of Node"),
-    ],
-)
-def test_what_cannot_be_a_graph_is_named(nodes: list[Node], vectors: object, message: str) -> None:
-    with pytest.raises(ParameterError, match=message) as caught:
-        ChunkGraph.build(nodes, vectors)  # type: ignore[arg-type]
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+def of_nothing(what: object) -> GraphOptions:
+    return GraphOptions(kinds=(TermEdges(name="own", of=lambda node: what),))
 
 
-@pytest.mark.parametrize("given", [None, "abc", [1, 2], KeyError("x")], ids=str)
-def test_what_a_kind_of_ones_own_gives_wrongly_is_named(given: Any) -> None:
-    def of(_: Node) -> Any:
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-    with pytest.raises(CatenaError, match=f"edges 'own' of chunk '{PHONE.id}'"):
-        ChunkGraph.build([PHONE], ROWS[:1], GraphOptions(kinds=(TermEdges(name="own", of=of),)))
-
-
-def test_a_graph_that_was_asked_is_sent_to_other_processes() -> None:
-    graph = built()
-    asked = graph.edge(PHONE.id, SCREEN.id)
-    sent = pickle.loads(pickle.dumps(graph))
-    assert (sent.ids, sent.identity, sent.edge(PHONE.id, SCREEN.id)) == (graph.ids, graph.identity, asked)
-
-
-def test_wrong_arguments_are_named() -> None:
-    graph, wrong = built(), {"neighbours": 2}
+def test_what_cannot_be_a_graph_or_a_question_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, build = built(), ChunkGraph.build
     assert graph.chunks_by_id(FetchById(chunk_ids=("nobody", PHONE.id))) == (None, PHONE.chunk)
     assert (graph.chunk(SCREEN.id), "nobody" in graph, SCREEN.id in graph) == (SCREEN.chunk, False, True)
+    own = f"edges 'own' of chunk '{PHONE.id}'"
     for call, message in (
-        (
-            lambda: graph.expand(Expand(chunk_ids=(PHONE.id,), kinds=("semantic", "keywords"))),
-            "one of keyword, mention",
-        ),
+        (lambda: build([PHONE, SCREEN], ROWS), r"vectors must be of shape \(2, dim\)"),
+        (lambda: build([PHONE, SCREEN, PHONE], ROWS), "nodes must be of distinct chunks"),
+        (lambda: build([PHONE], [[np.nan, 1.0]]), "vectors must be finite numbers, got 'row 0"),
+        (lambda: build([PHONE], "ab"), "vectors must be an array of numbers"),
+        (lambda: build([PHONE], [[1e300, 0.0]]), "vectors must be finite numbers, got 'row 0 with inf'"),
+        (lambda: build([PHONE.chunk], [[1.0, 0.0]]), "nodes must be of Node"),
+        (lambda: build([], np.empty((0, 2)), {"neighbours": 2}), "options must be GraphOptions"),
+        *((lambda what=what: build([PHONE], ROWS[:1], of_nothing(what)), own) for what in (None, "abc", [1, 2])),
+        (lambda: graph.expand(Expand(chunk_ids=(PHONE.id,), kinds=("keywords",))), "one of keyword, mention"),
         (lambda: graph.edge(PHONE.id, "nobody"), "chunk id must be of a node of the graph, got 'nobody'"),
-        (lambda: graph.updated(removed=[3]), "chunk id must be of a node of the graph, got 3"),  # type: ignore[list-item]
-        (lambda: ChunkGraph.build([], np.empty((0, 2)), wrong), "options must be GraphOptions"),  # type: ignore[arg-type]
+        (lambda: graph.updated(removed=[3]), "chunk id must be of a node of the graph, got 3"),
         (lambda: node_of(PHONE.chunk, titles="abc"), "titles must be a sequence of strings"),
-        (lambda: node_of(PHONE.chunk, keywords=[3]), "keywords must be a sequence of strings"),  # type: ignore[list-item]
+        (lambda: node_of(PHONE.chunk, keywords=[3]), "keywords must be a sequence of strings"),
+        *((lambda how=how: GraphOptions(**how), next(iter(how))) for how in WRONG),
     ):
-        with pytest.raises(ParameterError, match=message):
+        with pytest.raises(CatenaError, match=message):
             call()
-    for options in (
-        {"neighbours": -1}, {"cap": 0}, {"exact_up_to": 1.5}, {"kinds": (KEYWORDS, KEYWORDS)}, {"kinds": (3,)},
-        {"kinds": None}, {"mentions": "no"},
-    ):  # fmt: skip
-        with pytest.raises(ParameterError):
-            GraphOptions(**options)  # type: ignore[arg-type]
+    monkeypatch.setattr("catena.graph.semantic.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[ann\]'"):
+        built(GraphOptions(exact_up_to=2))
 
 
-@settings(max_examples=20)
-@given(nodes_and_vectors(), st.randoms())
-def test_no_order_of_the_nodes_changes_a_graph(
-    case: tuple[list[Node], NDArray[np.float32]], random: st.random.Random
-) -> None:
-    nodes, vectors = case
-    order = random.sample(range(len(nodes)), len(nodes))
-    one, other = ChunkGraph.build(nodes, vectors), ChunkGraph.build([nodes[i] for i in order], vectors[order])
-    assert one.ids == other.ids
-    assert one.identity == other.identity
-    for kind in one.kinds:
-        assert weights_of(one, kind) == weights_of(other, kind)
+WRONG = ({"neighbours": -1}, {"cap": 0}, {"exact_up_to": 1.5}, {"kinds": (KEYWORDS, KEYWORDS)}, {"kinds": (3,)})

@@ -9,27 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catena.effects import Cancel, Services, run
-from catena.graph import (
-    Choice,
-    ChunkGraph,
-    FeatureProgress,
-    FeatureScorer,
-    FeatureTraining,
-    TrainingCase,
-    UntrainedScorer,
-    fit,
-    node_of,
-    pose,
-    train_features,
-)
-from catena.graph.feature_training import choices_of
+from catena.effects import Services, run
+from catena.graph import Choice, FeatureScorer, FeatureTraining, UntrainedScorer, fit
 from catena.graph.scoring import BY_HAND, FEATURES, SHIPPED, Candidates, WalkQuestion, features
-from catena.model import CancelledError, Chunk, Hit, Nodes, ParameterError, Ranking, Scale
+from catena.model import Nodes, ParameterError
 
 QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
 AT = {name: place for place, name in enumerate(FEATURES)}
@@ -118,19 +103,6 @@ def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None
     assert rows[0, AT["new_matches"]] == pytest.approx(rows[0, AT["words"]])
 
 
-@given(scale=st.floats(0.05, 1.0), shift=st.floats(-0.5, 0.9))
-def test_embedders_with_narrow_and_with_wide_cosines_look_alike(scale: float, shift: float) -> None:
-    cosines = np.array([0.9, 0.2, 0.5, -0.1])
-
-    def seen(values: NDArray[np.float64]) -> NDArray[np.float32]:
-        vectors = [[float(value), float(np.sqrt(max(0.0, 1 - value * value)))] for value in values]
-        to = nodes(vectors, [[0, 0, 0]] * 4, [[False] * 3] * 4, [10] * 4)
-        return features(candidates(PATH, to, [[0.0] * 3] * 4, [1, 2, 3, 4]))[:, AT["question"]]
-
-    narrow = np.clip(cosines * scale + shift * (1 - scale), -1, 1)
-    assert seen(narrow) == pytest.approx(seen(cosines), abs=0.02)
-
-
 def test_the_untrained_scorer_is_a_weighted_sum() -> None:
     scores = run(UntrainedScorer().score(TWO), Services())
 
@@ -139,12 +111,9 @@ def test_the_untrained_scorer_is_a_weighted_sum() -> None:
     assert run(UntrainedScorer(weights={"mention": 1.0}).score(TWO), Services()) == pytest.approx([0.8, 0.0])
     assert UntrainedScorer().identity != UntrainedScorer(weights={"mention": 1.0}).identity
     assert pickle.loads(pickle.dumps(UntrainedScorer())) == UntrainedScorer()
-
-
-@pytest.mark.parametrize("weights", [{"mentions": 1.0}, {"mention": float("nan")}, {"mention": "x"}])
-def test_weights_of_no_feature_or_no_number_are_refused(weights: dict[str, float]) -> None:
-    with pytest.raises(ParameterError, match="weights"):
-        UntrainedScorer(weights=weights)
+    for weights in ({"mentions": 1.0}, {"mention": float("nan")}, {"mention": "x"}):
+        with pytest.raises(ParameterError, match="weights"):
+            UntrainedScorer(weights=weights)
 
 
 def small_weights(**changed: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
@@ -170,14 +139,6 @@ def test_the_small_networks_by_hand() -> None:
     )
 
 
-@pytest.mark.parametrize("rows", [1, 7, 100])
-def test_equal_rows_score_equally_at_any_place(rows: int) -> None:
-    drawn = np.random.default_rng(rows).normal(size=(rows, len(FEATURES))).astype(np.float32)
-    scores = FeatureScorer.shipped().of_features(np.concatenate([drawn, drawn[::-1], drawn]))
-
-    assert scores[:rows].tolist() == scores[rows : 2 * rows][::-1].tolist() == scores[2 * rows :].tolist()
-
-
 def test_a_saved_scorer_is_the_same_scorer(tmp_path: Path) -> None:
     scorer = FeatureScorer(weights=small_weights(), record={"questions": 3})
     scorer.save(tmp_path / "one.safetensors")
@@ -187,6 +148,10 @@ def test_a_saved_scorer_is_the_same_scorer(tmp_path: Path) -> None:
     assert (loaded.identity, loaded.record) == (scorer.identity, {"questions": 3})
     assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
     assert run(loaded.score(TWO), Services()).tolist() == run(scorer.score(TWO), Services()).tolist()
+    path = tmp_path / "two.safetensors"
+    path.write_bytes(path.read_bytes().replace(b"mentioned", b"mentioner"))
+    with pytest.raises(ParameterError, match="features of this version"):
+        FeatureScorer.load(path)
 
 
 @pytest.mark.parametrize(
@@ -204,14 +169,6 @@ def test_weights_that_do_not_fit_are_refused(changed: dict[str, NDArray[np.float
     missing = {name: array for name, array in small_weights().items() if name != "out"}
     with pytest.raises(ParameterError, match="also out"):
         FeatureScorer(weights=missing)
-
-
-def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "scorer.safetensors"
-    FeatureScorer(weights=small_weights()).save(path)
-    path.write_bytes(path.read_bytes().replace(b"mentioned", b"mentioner"))
-    with pytest.raises(ParameterError, match="features of this version"):
-        FeatureScorer.load(path)
 
 
 def test_the_shipped_scorer_is_small_and_documented_and_prefers_a_node_that_is_named_and_new() -> None:
@@ -240,6 +197,11 @@ def test_training_finds_the_feature_that_tells() -> None:
     assert sum(hits) >= 38
     losses = taught.record["loss_per_epoch"]
     assert losses[-1] < losses[0] / 2
+    few = [choice(seed % 7, seed=seed) for seed in range(20)]
+    assert fit(few, QUICK).identity == fit(few, QUICK).identity != fit(few, replace(QUICK, seed=1)).identity
+    for wrong in ({"networks": 0}, {"rate": 1.0}, {"hidden": 1.0}, {"epochs": True}, {"hops": 0}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            FeatureTraining(**wrong)
 
 
 def test_a_feature_that_never_varied_in_training_says_nothing_later() -> None:
@@ -268,13 +230,6 @@ def test_slopes_are_those_of_the_loss() -> None:
         assert (_slopes(shifted, given_)[0] - loss) / 1e-6 == pytest.approx(slope[at], abs=1e-4)
 
 
-def test_equal_choices_give_equal_weights_and_another_seed_others() -> None:
-    choices = [choice(seed % 7, seed=seed) for seed in range(20)]
-
-    assert fit(choices, QUICK).identity == fit(choices, QUICK).identity
-    assert fit(choices, QUICK).identity != fit(choices, replace(QUICK, seed=1)).identity
-
-
 def test_choices_without_a_right_or_a_wrong_way_teach_nothing() -> None:
     good = choice(1, seed=3)
     useless = [Choice(rows=good.rows, right=np.full(7, value)) for value in (True, False)]
@@ -282,67 +237,3 @@ def test_choices_without_a_right_or_a_wrong_way_teach_nothing() -> None:
     assert fit([good, *useless], QUICK).identity == fit([good], QUICK).identity
     with pytest.raises(ParameterError, match="choices of the training walks"):
         fit(useless, QUICK)
-
-
-@pytest.mark.parametrize("wrong", [{"networks": 0}, {"rate": 1.0}, {"hidden": 1.0}, {"epochs": True}, {"hops": 0}])
-def test_training_options_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        FeatureTraining(**wrong)  # type: ignore[arg-type]
-
-
-TEXTS = {
-    "harbour": "The Grey Harbour was painted by Ada Lind in 1911.",
-    "ada": "Ada Lind was born in Oster and studied under Tom Vik.",
-    "oster": "Oster is a town on the river Nim.",
-    "boats": "Boats in a harbour are painted every spring.",
-    "spring": "In spring the river is high.",
-}
-
-
-def library() -> tuple[ChunkGraph, Services]:
-    made = [
-        node_of(
-            Chunk(id=name, document_id=name, position=0, start=0, end=len(text), text=text, metadata={"title": name}),
-            titles=[{"ada": "Ada Lind", "oster": "Oster", "harbour": "The Grey Harbour"}.get(name, name)],
-        )
-        for name, text in TEXTS.items()
-    ]
-    vectors = np.eye(len(made), 8, dtype=np.float32)
-    graph = ChunkGraph.build(made, vectors)
-    return graph, Services(graph=graph)
-
-
-def case(services: Services, graph: ChunkGraph) -> TrainingCase:
-    vector = np.zeros(8, dtype=np.float32)
-    vector[0] = 1.0
-    question = run(pose("Where was the painter of The Grey Harbour born?", vector), services)
-    ranking = Ranking(tuple(Hit(graph.chunk(name), 1.0) for name in ("harbour", "boats")), Scale.RANK)
-    return TrainingCase(question=question, ranking=ranking, supporting=frozenset({"harbour", "ada"}))
-
-
-def test_walks_teach_with_their_own_choices() -> None:
-    graph, services = library()
-    cases = [case(services, graph)]
-
-    (taught,) = run(choices_of(cases, UntrainedScorer(), QUICK), services)  # once ada is taken, none is right
-    assert int(taught.right.sum()) == 1
-    assert taught.rows[taught.right][0, AT["mention"]] > 0  # the text of the harbour names her
-    seen: list[FeatureProgress] = []
-    scorer = run(train_features(cases, QUICK, watch=seen.append), services)
-    assert scorer.record["questions"] == 1
-    assert {each.stage for each in seen} == {"walks", "networks"}
-
-
-def test_training_can_be_stopped_and_no_walk_with_evidence_is_said() -> None:
-    graph, services = library()
-    stopped = Cancel()
-    stopped.set()
-
-    with pytest.raises(CancelledError):
-        run(train_features([case(services, graph)], QUICK, cancel=stopped), services)
-    elsewhere = replace(case(services, graph), supporting=frozenset({"nowhere"}))
-    with pytest.raises(ParameterError, match="choices of the training walks") as raised:
-        run(train_features([elsewhere], QUICK), services)
-    advice = "Try: more questions, with supporting passages in several chunks"
-    assert advice in str(raised.value)
-    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)

@@ -7,16 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graph_cases import holds
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.graph import KEYWORDS, NAMES, Node, TermEdges, node_of
-from catena.graph.node import titles_of, words_of
+from catena.graph import NAMES, Node, TermEdges, node_of
 from catena.graph.options import keywords_of_node, names_of_node, rarity
 from catena.model import TITLE, Chunk, ParameterError
 from catena.text import keywords_of, named_phrases, names_in, normalise_term, tokenise, without_parenthesis
-from catena.text.phrases import LONGEST, MOST_NAMES
+from catena.text.phrases import MOST_NAMES
 from conftest import printed_under_hash_seeds
 
 BANKER = "Sir Francis Baring, 1st Baronet was a British merchant banker. He led Baring's of London in 1762."
@@ -24,7 +22,6 @@ WORDS = [
     *["the", "The", "Pump", "HX-200", "of", "seal", "shaft", "1995", "St.", "Louis", ".", "|", "軸封", "ポンプ"],
     "\n",
 ]
-ascii_texts = st.text(st.characters(max_codepoint=127), max_size=80)
 texts = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join) | st.text(max_size=200)
 
 
@@ -50,13 +47,9 @@ def chunk(text: str, *, title: str = "", path: tuple[str, ...] = (), **others: o
         ("London is big. He left London.", ["London", "London"]),  # unless the word is a name elsewhere
         ("| Shaft seal | Berlin |", ["Berlin"]),  # a cell of one word is a name
         ("it runs at 230 V, with an HX-200 at 10 bar", ["HX-200"]),  # no sizes
-        ("use the esp32-c6 board", ["esp32-c6"]),  # a code without a capital
         ("born on 18 July 1920 in Bonn", ["Bonn"]),  # no dates
         ("Die Pumpe hat einen Dichtring.", ["Die Pumpe", "Pumpe", "Dichtring"]),  # nothing tells which
-        ("Tom Hanks has a pump.", ["Tom Hanks", "Hanks"]),
         ("The Beatles met. A Beatle left.", ["Beatles", "Beatle"]),
-        ("Press the Start button.", ["Press the Start", "Start"]),
-        ("Turn the HX-200 off.", ["HX-200"]),
         ("使用HX-200前請閱讀《安全手冊》。", ["HX-200", "安全手冊"]),
         ("東京タワーはスカイツリーより低い", ["タワー", "スカイツリー"]),
         ("", []),
@@ -90,12 +83,6 @@ def test_a_part_of_a_heading_neither_begins_nor_ends_with_a_joining_word(title: 
     assert not [name for name in names[1:] if {name.split()[0], name.split()[-1]} & joining]
 
 
-def test_a_line_in_capitals_is_no_name_and_has_no_parts() -> None:
-    line = " ".join(["WARNING"] * (LONGEST + 1))
-    assert named_phrases(line) == ()
-    assert names_in("", titles=[line]) == (line.lower(),)
-
-
 @given(texts)
 @example("A " * 5_000)
 @example("Ab. " * 5_000)
@@ -111,9 +98,10 @@ def test_names_are_few_normalised_distinct_and_printed(text: str) -> None:
         assert name.replace(" ", "") in whole.replace(" ", "")
 
 
-@given(
-    st.lists(st.sampled_from([*WORDS, "3.5", "f_cpu", "don't", "pump pump"]), max_size=40).map(" ".join) | ascii_texts
-)
+odd = st.lists(st.sampled_from([*WORDS, "3.5", "f_cpu", "don't", "pump pump"]), max_size=40).map(" ".join)
+
+
+@given(odd | st.text(st.characters(max_codepoint=127), max_size=80))
 def test_a_letter_beyond_ascii_changes_nothing_of_what_stands_before_it(text: str) -> None:
     # texts of ASCII, of spaced words, and all others are read by patterns of their own
     beyond = f"{text}\n\u00e9"
@@ -156,12 +144,6 @@ def test_the_weight_of_a_keyword_by_hand() -> None:
     assert keywords_of("these seals and seals of pumps, made in Bonn") == ("seals", "bonn", "these", "pumps")
 
 
-def test_titles_are_no_keywords_with_or_without_their_parenthesis() -> None:
-    text = "The Battery stores power. A Battery has cells. Alessandro Volta built one."
-    assert "battery" in keywords_of(text)
-    assert "battery" not in keywords_of(text, but=["BATTERY (electricity)"])
-
-
 @given(texts, st.integers(1, 8))
 def test_keywords_are_at_most_so_many_and_none_stands_inside_another(text: str, count: int) -> None:
     keywords = keywords_of(text, count=count)
@@ -197,19 +179,14 @@ def test_keywords_that_were_given_are_normalised_and_distinct_and_hold_no_title(
     [
         ("3.1 HX200", "HX200"),
         ("3. Installation", "Installation"),
-        ("10.2.13. The Shaft Seal (old)", "The Shaft Seal"),
         ("A.2 Prompts", "Prompts"),
         ("3.1\u3000\u96fb\u6e90", "\u96fb\u6e90"),
         ("3.1", "3.1"),  # a number and no more
-        ("3.1 2024", "3.1 2024"),
         ("3 Phases", "3 Phases"),
         ("3.5 mm plug", "3.5 mm plug"),
         ("2.4 GHz radio", "2.4 GHz radio"),
         ("M.2 slot", "M.2 slot"),
-        ("A. Volta", "A. Volta"),
         ("H.264 video", "H.264 video"),
-        ("3.1HX", "3.1HX"),
-        ("Use of 3.1 HX200", "Use of 3.1 HX200"),
     ],
 )
 def test_a_heading_loses_the_number_of_its_section(heading: str, title: str) -> None:
@@ -217,12 +194,6 @@ def test_a_heading_loses_the_number_of_its_section(heading: str, title: str) -> 
     assert node.titles == ("Manual", title)
     assert node_of(chunk("", title=heading, path=(heading,))).titles[:1] == (without_parenthesis(heading),)
     assert node_of(chunk(""), titles=[heading]).titles == (without_parenthesis(heading),)
-
-
-def test_a_chunk_can_be_mentioned_by_its_heading_without_the_number_of_its_section() -> None:
-    node = node_of(chunk("It pumps.", title="Manual", path=("Manual", "3.1 HX200 Pump")))
-    assert any(holds(words_of("See the HX200 pump."), title) for title in titles_of(node))
-    assert "hx200 pump" not in node_of(chunk("HX200 pump", path=("3.1 HX200 Pump",))).keywords
 
 
 def test_a_title_that_was_given_is_no_keyword_with_or_without_its_parenthesis() -> None:
@@ -236,22 +207,11 @@ def test_a_title_that_was_given_is_no_keyword_with_or_without_its_parenthesis() 
 def test_titles_that_were_given_take_the_place_of_the_printed_ones() -> None:
     node = node_of(chunk("text", title="Manual"), titles=["Manual of the Pump", "manual of the pump", "!"])
     assert node.titles == ("Manual of the Pump",)
-
-
-def test_a_chunk_without_words_is_a_node_without_terms() -> None:
     assert node_of(chunk("")) == Node(chunk=chunk(""))
+    assert pickle.loads(pickle.dumps(node)) == node
 
 
-@given(texts, texts)
-def test_a_node_depends_on_its_chunk_alone(text: str, other: str) -> None:
-    first = node_of(chunk(text, title="A title", path=("A title", "Heading")))
-    node_of(chunk(other, title=text[:30]))
-    again = node_of(chunk(text, title="A title", path=("A title", "Heading")))
-    assert again == first
-    assert pickle.loads(pickle.dumps(first)) == first
-    assert not set(first.keywords) & {"a title", "heading"}
-
-
+@pytest.mark.slow
 def test_no_term_depends_on_a_hash_seed() -> None:
     code = (
         "from catena.text.phrases import keywords_of\nfrom catena.text.phrases import names_in\n"
@@ -264,15 +224,6 @@ def test_no_term_depends_on_a_hash_seed() -> None:
 # kinds of edge
 
 
-def test_the_paper_asks_for_more_than_two_of_five_keywords_and_one_rare_name_is_ours() -> None:
-    node = node_of(chunk(BANKER))
-    assert (KEYWORDS.name, KEYWORDS.more_than, KEYWORDS.weight) == ("keyword", 2, "count")
-    assert (NAMES.name, NAMES.more_than, NAMES.weight) == ("name", 0, "rarity")
-    assert KEYWORDS.of(node) == keywords_of_node(node) == node.keywords
-    assert NAMES.of(node) == names_of_node(node) == node.names
-    assert pickle.loads(pickle.dumps(NAMES)) == NAMES
-
-
 def test_a_cap_is_a_number_of_nodes_or_a_share_of_them() -> None:
     assert replace(NAMES, cap=7).limit(1_000_000) == 7
     assert replace(NAMES, cap=0.01).limit(1_000) == 10
@@ -282,15 +233,6 @@ def test_a_cap_is_a_number_of_nodes_or_a_share_of_them() -> None:
 def test_rarity_by_hand() -> None:
     assert rarity(np.array([1, 10, 10_000]), 9_999) == pytest.approx([1.0, 0.75, 0.0])
     assert rarity(np.array([2]), 2)[0] == pytest.approx(1 - np.log(2) / np.log(3))  # two nodes that share a name
-
-
-@given(st.integers(1, 10**6), st.data())
-def test_rarity_falls_with_the_number_of_nodes_and_is_never_nothing(nodes: int, data: st.DataObject) -> None:
-    holding = sorted(data.draw(st.lists(st.integers(1, nodes), min_size=1, max_size=5)))
-    rarities = rarity(np.array(holding), nodes)
-    assert (rarities > 0).all()
-    assert (rarities <= 1).all()
-    assert (np.diff(rarities) <= 0).all()
 
 
 def test_the_identity_of_a_kind_names_all_that_decides_its_edges() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from catena.effects import Search, Services, arun, run
+from catena.effects import Search, Services, run
 from catena.graph import PAPER, GraphSearch, SimilarityScorer, WalkOptions, search_graph, widen
 from catena.model import Chunk, FilterError, Hit, MissingServiceError, ParameterError, Ranking, Scale, ServiceError
 from catena.retrieval import RankFusion
@@ -61,10 +60,6 @@ def test_a_question_becomes_a_ranking_and_its_chains() -> None:
     assert found.keywords == ()
 
 
-def test_threads_and_asyncio_find_the_same() -> None:
-    assert run(search_graph(QUERY, HOW), services()) == asyncio.run(arun(search_graph(QUERY, HOW), services()))
-
-
 def test_widen_takes_any_ranking_and_needs_no_store() -> None:
     strange = Chunk(id="strange", document_id="other", position=0, start=0, end=1, text="x")
     first = Ranking((Hit(strange, 9.0), Hit(CHUNKS["a"], 8.0), Hit(CHUNKS["e"], 7.0)), Scale.PROBABILITY)
@@ -104,70 +99,54 @@ def test_seeds_by_keywords_of_the_question() -> None:
     assert run(search_graph(QUERY, by_model), services(llm=model)).keywords == ("pump",)
 
 
-@pytest.mark.parametrize(("query", "k"), [("", 5), ("  ", 5), (QUERY, 0)])
-def test_nothing_asked_is_nothing_found(query: str, k: int) -> None:
-    found = run(search_graph(query, HOW, k=k), services())
-    assert (found.ranking.hits, found.chains) == ((), ())
-
-
 # What a failure costs.
 
 
-def test_a_graph_that_fails_costs_the_walk_and_says_so() -> None:
-    broken = Flaky(graph(), [None, ServiceError("graph", "away")])
-    found = run(search_graph(QUERY, HOW, k=1), services(graph=broken))
-    assert (ids(found.ranking), found.chains) == ("a", ())
-    assert found.ranking.scale is found.first.scale
-    assert [(failed.what, "away" in failed.why) for failed in found.ranking.degraded] == [("graph", True)]
-    strict = GraphSearch(routes=("lexical",), on_graph_error="raise")
-    with pytest.raises(ServiceError, match="away"):
-        run(search_graph(QUERY, strict), services(graph=Flaky(graph(), [ServiceError("graph", "away")])))
-
-
-def test_a_question_that_cannot_be_embedded_is_searched_by_words() -> None:
-    embedder = Flaky(AngleEmbedder(), [ServiceError("embedder", "away")])
-    found = run(search_graph(QUERY, HOW), services(embedder=embedder))
-    assert ids(found.ranking) == "ae"
-    assert [failed.what for failed in found.ranking.degraded] == ["graph"]
-    strict = GraphSearch(routes=("lexical",), on_graph_error="raise")
-    with pytest.raises(ServiceError, match="away"):
-        run(widen(QUERY, found.first, strict), services(embedder=Flaky(AngleEmbedder(), [ServiceError("e", "away")])))
-
-
-def test_a_graph_that_nobody_gave_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(MissingServiceError, match="CountWords"):
-        run(search_graph(QUERY, HOW), services(graph=None))
+STRICT = GraphSearch(routes=("lexical",), on_graph_error="raise")
+AWAY = ServiceError("graph", "away")
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("broken", "found_ids"),
     [
-        {"walk": "paper"}, {"scorer": SimilarityScorer}, {"scorer": 3}, {"fusion": "rrf"}, {"depth": 0},
-        {"keywords_by": "hand"}, {"on_graph_error": "ignore"},
+        ({"graph": [None, AWAY]}, "a"),  # the walk fails
+        ({"embedder": [AWAY]}, "a"),  # the question is searched by words
     ],
-    ids=str,
-)  # fmt: skip
-def test_settings_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        GraphSearch(**wrong)
+)
+def test_what_fails_costs_the_walk_and_says_so_or_raises(broken: dict[str, list[Any]], found_ids: str) -> None:
+    def failing() -> Services:
+        whole = {"graph": graph(), "embedder": AngleEmbedder()}
+        return services(**{name: Flaky(whole[name], failures) for name, failures in broken.items()})
+
+    found = run(search_graph(QUERY, HOW, k=1), failing())
+    assert (ids(found.ranking), found.chains, found.ranking.scale) == (found_ids, (), found.first.scale)
+    assert [(failed.what, "away" in failed.why) for failed in found.ranking.degraded] == [("graph", True)]
+    for step in (search_graph(QUERY, STRICT), widen(QUERY, found.first, STRICT)):
+        with pytest.raises(ServiceError, match="away"):
+            run(step, failing())
 
 
-@pytest.mark.parametrize(("query", "k"), [(3, 1), (QUERY, -1), (QUERY, True), (QUERY, 1.5)])
-def test_questions_and_numbers_are_checked_before_anything_is_asked(query: Any, k: Any) -> None:
-    embedder = AngleEmbedder()
-    with pytest.raises(ParameterError):
-        run(search_graph(query, HOW, k=k), services(embedder=embedder))
-    with pytest.raises(ParameterError):
-        run(widen(query, Ranking((), Scale.RANK), HOW, k=k), services(embedder=embedder))
-    assert not embedder.calls
-
-
-def test_what_is_no_ranking_and_no_setting_is_refused_by_name() -> None:
-    nothing: Any = [CHUNKS["a"]]
-    walk_alone: Any = WalkOptions()
+def test_nothing_asked_is_nothing_found_and_what_is_wrong_is_refused_before_anything_is_asked() -> None:
+    for query, k in (("  ", 5), (QUERY, 0)):
+        found = run(search_graph(query, HOW, k=k), services())
+        assert (found.ranking.hits, found.chains) == ((), ())
+    with pytest.raises(MissingServiceError, match="CountWords"):
+        run(search_graph(QUERY, HOW), services(graph=None))
+    embedder, none = AngleEmbedder(), Ranking((), Scale.RANK)
+    wrong: Any
+    for wrong, message in (
+        ((3, HOW, 1), "query"),
+        ((QUERY, HOW, True), "k must be"),
+        ((QUERY, WalkOptions(), 1), "how must"),
+    ):
+        query, how, k = wrong
+        for step in (search_graph(query, how, k=k), widen(query, none, how, k=k)):
+            with pytest.raises(ParameterError, match=message):
+                run(step, services(embedder=embedder))
+    no_ranking: Any = [CHUNKS["a"]]
     with pytest.raises(ParameterError, match="ranking must be a Ranking"):
-        run(widen(QUERY, nothing, HOW), services())
-    with pytest.raises(ParameterError, match=r"how must be GraphSearch"):
-        run(widen(QUERY, Ranking((), Scale.RANK), walk_alone), services())
-    with pytest.raises(ParameterError, match=r"how must be GraphSearch"):
-        run(search_graph(QUERY, walk_alone), services())
+        run(widen(QUERY, no_ranking, HOW), services(embedder=embedder))
+    assert not embedder.calls
+    for wrong in ({"walk": "paper"}, {"scorer": SimilarityScorer}, {"scorer": 3}, {"fusion": "rrf"}, {"depth": 0}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            GraphSearch(**wrong)

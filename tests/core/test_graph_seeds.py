@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import FindCovering, Services, Step, run
-from catena.graph import PAPER, ChunkGraph, Node, WalkOptions, pose, walk
+from catena.graph import ChunkGraph, Node, WalkOptions, pose, walk
 from catena.graph.walking import WalkResult
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
 from catena.testing.fakes import FakeGraph
@@ -65,29 +65,6 @@ def test_the_greedy_cover_of_the_paper(kind: str) -> None:
     assert seeds(alone, ("?!", "Alpha"), kind=kind) == [("b", 1.0)]
 
 
-def test_without_a_keyword_that_is_covered_the_first_of_the_ranking_is_the_seed() -> None:
-    assert seeds(PAPER, ()) == seeds(PAPER, ("unheard of",)) == [("f", 1.0)]
-
-
-def test_no_more_seeds_than_asked_for() -> None:
-    assert seeds(WalkOptions(strategy="paper", max_length=1, most_seeds=2)) == [("b", 3.0), ("a", 1.0)]
-    assert seeds(WalkOptions(strategy="paper", max_length=1, max_chunks=1)) == [("b", 3.0)]
-
-
-def test_both_takes_the_first_and_what_covers_the_rest() -> None:
-    both = WalkOptions(strategy="paper", seeds="both", max_length=1)
-    assert seeds(both) == [("f", 1.0), ("b", 3.0), ("a", 1.0), ("c", 1.0)]
-    two = WalkOptions(strategy="paper", seeds="both", most_seeds=2, max_length=1)
-    assert seeds(two, ("epsilon coefficient",)) == [("f", 1.0), ("c", 0.5)]  # c covers it, and is no seed twice
-    assert seeds(two) == [("f", 1.0), ("c", 0.5), ("b", 3.0), ("a", 1.0)]  # c was taken as second of the ranking
-
-
-def test_seeds_obey_the_filter_and_the_budget() -> None:
-    alone = WalkOptions(strategy="paper", max_length=1)
-    assert seeds(alone, allows=lambda each: each.id != "b") == [("a", 3.0), ("c", 2.0)]
-    assert seeds(WalkOptions(strategy="paper", max_length=1, budget_tokens=2)) == [("d", 1.0)]  # no other is so short
-
-
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=5), max_size=8),
@@ -106,8 +83,27 @@ def test_a_real_graph_covers_as_the_definition_says(texts: list[list[str]], term
     assert real.ids == plain.ids
     assert real.counts.tolist() == plain.counts.tolist()
 
-
-def test_a_vector_of_another_embedder_is_refused_by_name() -> None:
-    graph = ChunkGraph.build([Node(chunk=chunk("n", "one two"))], [[1.0, 0.0]])
     with pytest.raises(ParameterError, match=r"vector of the question must be of shape \(2,\).*got \(3,\)"):
-        graph.covering(FindCovering(terms=("one",), vector=np.ones(3, np.float32), k=1, words=()))
+        ChunkGraph.build(nodes[:1] or [Node(chunk=chunk("n", "x"))], [[1.0, 0.0]]).covering(
+            FindCovering(terms=("one",), vector=np.ones(3, np.float32), k=1, words=())
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "found"),
+    [
+        ({}, {"keywords": ()}, [("f", 1.0)]),  # nothing is covered: the first of the ranking
+        ({}, {"keywords": ("unheard of",)}, [("f", 1.0)]),
+        ({"most_seeds": 2}, {}, [("b", 3.0), ("a", 1.0)]),
+        ({"max_chunks": 1}, {}, [("b", 3.0)]),
+        ({"seeds": "both"}, {}, [("f", 1.0), ("b", 3.0), ("a", 1.0), ("c", 1.0)]),
+        # c covers it, and is no seed twice
+        ({"seeds": "both", "most_seeds": 2}, {"keywords": ("epsilon coefficient",)}, [("f", 1.0), ("c", 0.5)]),
+        # c was taken as second of the ranking
+        ({"seeds": "both", "most_seeds": 2}, {}, [("f", 1.0), ("c", 0.5), ("b", 3.0), ("a", 1.0)]),
+        ({}, {"allows": lambda each: each.id != "b"}, [("a", 3.0), ("c", 2.0)]),
+        ({"budget_tokens": 2}, {}, [("d", 1.0)]),  # no other is so short
+    ],
+)
+def test_seeds_keep_to_limits_filter_and_budget(options: Any, given: Any, found: list[tuple[str, float]]) -> None:
+    assert seeds(WalkOptions(strategy="paper", max_length=1, **options), **given) == found

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from catena.effects import Cancel, Services, run
 from catena.graph import (
     PAPER,
-    PAPER_KINDS,
     ChunkGraph,
     FeatureProgress,
     FeatureScorer,
@@ -114,14 +112,8 @@ def test_equal_questions_are_on_one_side_whatever_their_order(texts: list[str], 
     assert of_aside.isdisjoint(texts[place] for place in range(len(texts)) if place not in aside)
     assert len(of_aside) == (0 if share == 0 else max(1, round(share * len(set(texts)))))
     assert {texts[::-1][place] for place in held_out(texts[::-1], share, seed)} == of_aside
-
-
-def test_a_draw_depends_on_the_seed_and_leaves_something_to_learn_from() -> None:
-    texts = list(map(str, range(30)))
-    assert held_out(texts, 0.3, 0) != held_out(texts, 0.3, 1)
-    for few, share, count in ((["one", "one"], 0.1, 1), ([], 0.0, 0)):
-        with pytest.raises(ParameterError, match=f"more than {count}, to learn from"):
-            held_out(few, share, 0)
+    with pytest.raises(ParameterError, match="more than 1, to learn from"):
+        held_out(["one", "one"], 0.1, 0)
 
 
 # training
@@ -143,18 +135,6 @@ def test_a_scorer_is_trained_and_measured_on_questions_held_out(graph: ChunkGrap
     assert (record["learned"], record["held_out"], record[RECALL][FIRST], record[ALL][FIRST]) == (7, 3, 0.5, 0.0)
 
 
-def test_what_is_measured_is_the_walk_of_a_search(graph: ChunkGraph) -> None:
-    given_services = services(graph)
-    cases = run(cases_of(QUESTIONS, RANKINGS), given_services)
-    results = run(measured(cases, {"hand": UntrainedScorer()}, WalkOptions()), given_services)
-    for place, (each, ranking) in enumerate(zip(QUESTIONS, RANKINGS, strict=True)):
-        step = widen(each.question, ranking, GraphSearch(scorer=UntrainedScorer(), on_graph_error="raise"), k=5)
-        found = {hit.chunk.id for hit in run(step, given_services).ranking.hits}
-        expected = len(found & set(each.supporting)) / 2
-        assert results[RECALL]["hand"].per_question[str(place)] == expected
-        assert results[ALL]["hand"].per_question[str(place)] == float(expected == 1)
-
-
 def test_equal_calls_give_equal_weights_and_nothing_is_learned_from_what_is_held_out(graph: ChunkGraph) -> None:
     one = train_scorer(QUESTIONS, services(graph), HOW, rankings=RANKINGS)
     aside = held_out([each.question for each in QUESTIONS], HOW.validation, HOW.seed)
@@ -167,24 +147,13 @@ def test_equal_calls_give_equal_weights_and_nothing_is_learned_from_what_is_held
     all_of_them = train_scorer(QUESTIONS, services(graph), replace(HOW, validation=0.0), rankings=RANKINGS)
     assert all_of_them.scorer.identity != one.scorer.identity
     assert not all_of_them.recall
-    assert all_of_them.learned == 10
-    assert "not measured" in str(all_of_them)
-
-
-def test_questions_without_evidence_are_counted_and_left_out(graph: ChunkGraph) -> None:
+    assert (all_of_them.learned, all_of_them.left_out) == (10, 0)
     more = [TrainingQuestion(question="Who was it?", supporting=()), *QUESTIONS]
-    trained = train_scorer(more, services(graph), HOW, rankings=[RANKINGS[0], *RANKINGS])
-    assert trained.left_out == 1
-    assert trained.scorer.identity == train_scorer(QUESTIONS, services(graph), HOW, rankings=RANKINGS).scorer.identity
-
-
-def test_walks_whose_seeds_cover_keywords_are_told_them(graph: ChunkGraph) -> None:
-    (case,) = run(cases_of(QUESTIONS[:1], RANKINGS[:1], keywords=True), services(graph))
-    assert case.question.keywords
-    (case,) = run(cases_of(QUESTIONS[:1], RANKINGS[:1]), services(graph))
-    assert not case.question.keywords
+    with_none = train_scorer(more, services(graph), HOW, rankings=[RANKINGS[0], *RANKINGS])
+    assert (with_none.left_out, with_none.scorer.identity) == (1, one.scorer.identity)
     by_paper = ScorerTraining(walk=PAPER, features=replace(QUICK, walk=PAPER), validation=0.3)
     assert train_scorer(QUESTIONS, services(graph), by_paper, rankings=RANKINGS).recall
+    assert "not measured" in str(all_of_them)
 
 
 def test_what_does_not_fit_together_is_said_before_anything_is_learned(graph: ChunkGraph) -> None:
@@ -204,35 +173,22 @@ def test_what_does_not_fit_together_is_said_before_anything_is_learned(graph: Ch
         train_scorer(QUESTIONS, Services(embedder=FakeEmbedder(16)), HOW, rankings=RANKINGS)
     with pytest.raises(MissingServiceError, match="Search"):
         train_scorer(QUESTIONS, given_services, HOW)
+    for wrong in (
+        {"kind": "words"},
+        {"validation": 1.0},
+        {"walk": None},
+        {"features": 3},
+        {"first": 3},
+        {"path": "texts"},
+    ):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            ScorerTraining(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="depth"):
+        FirstStage(depth=0)
     stop = Cancel()
     stop.set()
     with pytest.raises(CancelledError):
         train_scorer(QUESTIONS, given_services, HOW, rankings=RANKINGS, cancel=stop)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"kind": "words"}, {"validation": 1.0}, {"validation": "some"}, {"walk": None}, {"features": 3}, {"first": 3},
-        {"fine_tune": True}, {"path": "texts"}, {"lists": "some"},
-    ],
-)  # fmt: skip
-def test_options_outside_their_domain(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        ScorerTraining(**wrong)
-    with pytest.raises(ParameterError, match="depth"):
-        FirstStage(depth=0)
-    not_options: Any = {"kind": "features"}
-    with pytest.raises(ParameterError, match="how must be ScorerTraining"):
-        train_scorer(QUESTIONS, Services(), not_options, rankings=RANKINGS)
-    not_questions: Any = ["a question"]
-    with pytest.raises(ParameterError, match="questions must be of TrainingQuestion"):
-        train_scorer(not_questions, Services(), rankings=RANKINGS[:1])
-
-
-def test_the_papers_scorer_learns_for_the_walk_that_it_is_for() -> None:
-    drawn = [ScorerTraining(kind="paper", walk=walk).drawn for walk in (PAPER, WalkOptions())]
-    assert [(each.kind, each.kinds) for each in drawn] == [("paths", PAPER_KINDS), ("best_first", None)]
 
 
 @pytest.mark.torch
@@ -338,6 +294,19 @@ def test_a_line_that_is_of_no_use_is_named(library: Library, tmp_path: Path, row
         read(library, lines(path, []))
 
 
+def test_what_is_measured_is_the_walk_of_a_search(graph: ChunkGraph) -> None:
+    given_services, hand = services(graph), UntrainedScorer()
+    cases = run(cases_of(QUESTIONS, RANKINGS, keywords=True), given_services)
+    assert all(case.question.keywords for case in cases)
+    results = run(measured(cases, {"hand": hand}, WalkOptions()), given_services)
+    for place, (each, ranking) in enumerate(zip(QUESTIONS, RANKINGS, strict=True)):
+        step = widen(each.question, ranking, GraphSearch(scorer=hand, on_graph_error="raise"), k=5)
+        found = {hit.chunk.id for hit in run(step, given_services).ranking.hits}
+        expected = len(found & set(each.supporting)) / 2
+        of_both = [results[measure]["hand"].per_question[str(place)] for measure in (RECALL, ALL)]
+        assert of_both == [expected, float(expected == 1)]
+
+
 def test_a_library_trains_on_a_file_and_walks_by_what_it_learned(library: Library, tmp_path: Path) -> None:
     rows = [
         {
@@ -355,8 +324,5 @@ def test_a_library_trains_on_a_file_and_walks_by_what_it_learned(library: Librar
     assert cases[0].ranking == run(retrieve(QUESTIONS[0].question, k=7), library.services)
     first = run(search_graph(QUESTIONS[0].question, how, k=5), library.services).first
     assert run(cases_of(read(library, path)[:1], FirstStage()), library.services)[0].ranking == first
-
-
-def test_a_library_without_a_graph_cannot_train(tmp_path: Path) -> None:
-    with Library.open(tmp_path / "library") as bare, pytest.raises(LibraryError, match="no graph"):
+    with Library.open(tmp_path / "bare") as bare, pytest.raises(LibraryError, match="no graph"):
         train_library_scorer(bare, QUESTIONS)

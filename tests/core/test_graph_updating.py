@@ -66,15 +66,8 @@ def test_a_large_graph_takes_a_document_in_and_lets_it_go(block: int, monkeypatc
     monkeypatch.setattr(semantic, "_BLOCK", block)
     rng = np.random.default_rng(2)
     words = [f"w{i}" for i in range(200)]
-    nodes = [
-        node(
-            i,
-            " ".join(rng.choice(words, 12)),
-            titles=[" ".join(rng.choice(words, 2))],
-            names=rng.choice(words, 3).tolist(),
-        )
-        for i in range(400)
-    ]
+    some = [rng.choice(words, 17).tolist() for _ in range(400)]
+    nodes = [node(i, " ".join(w[5:]), titles=[" ".join(w[:2])], names=w[2:5]) for i, w in enumerate(some)]
     vectors = rng.standard_normal((400, 8))
     whole, part = ChunkGraph.build(nodes, vectors), ChunkGraph.build(nodes[:390], vectors[:390])
     before = part.identity
@@ -105,14 +98,6 @@ def test_of_equally_near_nodes_the_lowest_places_are_kept_in_whichever_order_the
         assert_same(graph, whole)
 
 
-def test_replacing_is_removing_and_adding_at_once() -> None:
-    old, new, other = node(0, "alpha"), replace(node(0, "beta"), titles=("Gamma",)), node(1, "gamma")
-    graph = ChunkGraph.build([old, other], np.eye(2, DIM))
-    changed = graph.updated(added=[new], vectors=np.ones((1, DIM)), removed=[old.id])
-    assert changed.node(old.id) == new
-    assert_same(changed, ChunkGraph.build([new, other], np.array([[1, 1, 1], [0, 1, 0]])))
-
-
 def test_a_title_that_goes_and_comes_back_joins_texts_that_came_meanwhile() -> None:
     titled, text = node(0, "x", titles=["Alpha beta"]), node(4, "say alpha beta")
     graph = ChunkGraph.build([titled], np.eye(1, DIM)).updated(removed=[titled.id])
@@ -132,27 +117,18 @@ def test_a_term_that_becomes_common_joins_no_more_and_joins_again() -> None:
     assert len(more.updated(removed=[each.id for each in nodes[:2]]).links("name").targets) == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_changes_that_cannot_be_made_are_named_and_an_update_can_be_stopped() -> None:
+    graph, cancel = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM)), Cancel()
+    wide, twice = np.ones((1, DIM + 1)), [node(5), node(5)]
+    for change, message in (
         ({"removed": ["nobody"]}, "chunk id must be of a node of the graph, got 'nobody'"),
         ({"added": [node(0)], "vectors": np.ones((1, DIM))}, "added must be of new chunks, or also in `removed`"),
-        ({"added": [node(5), node(5)], "vectors": np.ones((2, DIM))}, "nodes must be of distinct chunks"),
-        (
-            {"added": [node(5)], "vectors": np.ones((1, DIM + 1))},
-            r"vectors must be of shape \(1, 3\), as the graph's",
-        ),
+        ({"added": twice, "vectors": np.ones((2, DIM))}, "nodes must be of distinct chunks"),
+        ({"added": [node(5)], "vectors": wide}, r"vectors must be of shape \(1, 3\), as the graph's"),
         ({"added": [node(5)]}, r"vectors must be of shape \(1, dim\)"),
-    ],
-)
-def test_changes_that_cannot_be_made_are_named(change: dict[str, object], message: str) -> None:
-    graph = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM))
-    with pytest.raises(ParameterError, match=message):
-        graph.updated(**change)  # type: ignore[arg-type]
-
-
-def test_an_update_can_be_stopped() -> None:
-    graph, cancel = ChunkGraph.build([node(0), node(1)], np.eye(2, DIM)), Cancel()
+    ):
+        with pytest.raises(ParameterError, match=message):
+            graph.updated(**change)
     cancel.set()
     with pytest.raises(CancelledError):
         graph.updated(removed=[node(0).id], cancel=cancel)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, ParameterError, Section, View, span_id
+from catena.store import LibraryStore
 from catena.store.checks import check_entry, problems_of
 from catena.text import normalise_term
 
@@ -73,6 +75,10 @@ def addition(name: str, *paragraphs: str, seed: int = 0, **more: object) -> tupl
     return entry, vectors_of(entry, seed)
 
 
+def open_store(path: Path, **options: object) -> LibraryStore:
+    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
+
+
 GOOD = entry_of("a", "One two.", "Three.", title="T", terms=[["one"], []])
 
 
@@ -80,6 +86,7 @@ def test_a_good_entry_has_no_problems() -> None:
     assert list(problems_of(GOOD)) == []
     check_entry(GOOD, vectors_of(GOOD))
     check_entry(GOOD, np.zeros((2, DIM), np.float32))  # chunks without a word of the model
+    assert list(problems_of(first_chunk(start=4, end=16, text=GOOD.document.text[4:16]))) == []  # chunks may overlap
 
 
 def first_chunk(**changes: object) -> Entry:
@@ -95,9 +102,7 @@ def section(**changes: object) -> Entry:
     [
         (replace(GOOD, chunks=(), views=(), terms=()), "there are no chunks"),
         (first_chunk(start=5, end=13), "chunk 0 is not the slice"),
-        (first_chunk(text="one two."), "chunk 0 is not the slice"),
         (first_chunk(document_id="b"), "chunk 0 says it is 0 of 'b'"),
-        (first_chunk(position=1), "chunk 0 says it is 1"),
         (first_chunk(section=1), "of section 1, of 1"),
         (first_chunk(id=GOOD.chunks[1].id), "two chunks have one id"),
         (first_chunk(start=4, end=7, text="One"), "no chunk holds 'two.' before chunk 1"),
@@ -105,7 +110,6 @@ def section(**changes: object) -> Entry:
         (replace(GOOD, chunks=GOOD.chunks[::-1]), "chunk 0 says it is 1"),
         (section(start=1), "section 0 begins at 1"),
         (section(end=15), "the sections end at 15"),
-        (section(position=2), "section 0 says it is 2"),
         (replace(GOOD, views=GOOD.views[:2]), "has no view"),
         (replace(GOOD, views=(*GOOD.views, View(chunk_id="x", kind="raw", text=""))), "a view belongs to chunk 'x'"),
         (replace(GOOD, terms=(("one",),)), "1 lists of terms for 2 chunks"),
@@ -124,7 +128,6 @@ def test_a_contradiction_is_named(entry: Entry, problem: str) -> None:
     [
         (np.ones((2, DIM)), "vector 0 has length 2.0000, neither 1 nor 0"),
         (np.full((2, DIM), np.nan), "NaN or infinity"),
-        (np.full((2, DIM), np.inf), "NaN or infinity"),
         (np.zeros((3, DIM)), r"the shape \(3, 4\) for 2 chunks"),
         (np.zeros(DIM), r"the shape \(4,\) for 2 chunks"),
     ],
@@ -133,7 +136,3 @@ def test_vectors_that_cannot_be_compared_are_refused(vectors: np.ndarray, proble
     with pytest.raises(ParameterError, match=problem) as caught:
         check_entry(GOOD, vectors.astype(np.float32))
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-
-
-def test_overlapping_chunks_are_allowed() -> None:
-    assert list(problems_of(first_chunk(start=4, end=16, text=GOOD.document.text[4:16]))) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from math import log
@@ -11,20 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing_entries import DIM, addition, entry_of
+from test_indexing_entries import DIM, addition, entry_of, open_store
 
 from catena.effects import Search, Store
 from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
 from catena.store import LibraryStore
-from catena.store.selection import Scored
+from catena.store.vectors import Scored
 from catena.text import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
 AXES = np.eye(DIM, dtype=np.float32)
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 def library_of(path: Path, *, documents: int = 40, **options: object) -> LibraryStore:
@@ -102,11 +99,9 @@ def test_keyword_scores_are_numbers_of_terms(tmp_path: Path) -> None:
         assert [(hit.chunk.text, hit.score) for hit in found.hits] == [("y", 2.0), ("x", 1.0)]
         assert found.hits[0].provenance[0].view == "terms"
         assert store.search(Search(route="keyword", query="HX-2000", k=9)).hits == ()
-
-
-def test_the_library_is_a_store(store: LibraryStore) -> None:
-    assert isinstance(store, Store)
-    assert set(store.routes) == {"dense", "lexical", "keyword"}
+        store.add([addition("c", "one", "two", terms=[["hx 210", "hx 210"], ["fuse", "hx 210"]])])
+        for query, scores in (("fuse of the HX-210", [2.0, 2.0]), ("the HX-210", [2.0, 1.0])):
+            assert [hit.score for hit in store.search(Search(route="keyword", query=query, k=9)).hits] == scores
 
 
 # laws
@@ -167,20 +162,6 @@ def test_a_filter_gives_the_k_best_of_those_it_allows(store: LibraryStore, reque
     assert pairs(store.search(replace(request_, where=where))) == allowed[: request_.k]
 
 
-@pytest.mark.slow
-@lawful
-@given(requests, st.sets(st.integers(0, 119), max_size=12), wheres)
-def test_among_ranks_the_named_chunks_and_no_others(
-    store: LibraryStore, request_: Search, some: set, where: dict
-) -> None:
-    ids = [chunk.id for info in store.documents() for chunk in store.get(info.id).chunks]
-    among = ("no such chunk", *(ids[position] for position in some))
-    whole = store.search(replace(request_, k=10_000, where=where))
-    limited = store.search(replace(request_, where=where, among=among))
-    assert pairs(limited) == [pair for pair in pairs(whole) if pair[0] in among][: request_.k]
-    assert {way.rank for hit in limited.hits for way in hit.provenance} <= {None}
-
-
 @lawful
 @given(requests, st.sets(st.integers(0, 9), max_size=4), wheres, st.booleans())
 def test_documents_limit_a_search_to_their_chunks(
@@ -197,6 +178,10 @@ def test_documents_limit_a_search_to_their_chunks(
     assert pairs(limited) == wanted[: request_.k]
     ranks = [way.rank for hit in limited.hits for way in hit.provenance]
     assert ranks == list(range(1, len(ranks) + 1))
+    among = ("no such chunk", *(hit.chunk.id for hit in whole[::2]))
+    named = store.search(replace(request_, where=where, among=among))
+    assert pairs(named) == [(hit.chunk.id, hit.score) for hit in whole[::2]][: request_.k]
+    assert {way.rank for hit in named.hits for way in hit.provenance} <= {None}
 
 
 @lawful
@@ -242,16 +227,6 @@ def test_the_matrix_on_disk_and_what_came_after_it_are_one(tmp_path: Path) -> No
         assert found.hits[0].score == pytest.approx(1.0)
 
 
-def test_equal_texts_of_two_documents_stay_two_hits(tmp_path: Path) -> None:
-    with open_store(tmp_path / "library") as store:
-        store.add([addition("a", "same text", terms=[["same"]]), addition("b", "same text", terms=[["same"]])])
-        for route in store.routes:
-            found = store.search(Search(route=route, query="same text", vector=AXES[0], k=9))
-            assert {hit.chunk.document_id for hit in found.hits} == {"a", "b"}
-            assert found.hits[0].score == found.hits[1].score
-            assert found.hits[0].chunk.id < found.hits[1].chunk.id
-
-
 @pytest.mark.slow
 def test_frequent_words_are_left_out_only_beside_telling_ones(tmp_path: Path) -> None:
     with open_store(tmp_path / "library") as store:
@@ -264,29 +239,7 @@ def test_frequent_words_are_left_out_only_beside_telling_ones(tmp_path: Path) ->
 # the reference engine
 
 
-def test_rank_bm25_agrees_where_its_idf_does(tmp_path: Path) -> None:
-    random = np.random.default_rng(3)
-    rare = [f"w{n}" for n in range(200)]  # held by far less than half of the views: both idfs order words alike
-    additions = [addition(f"d{n:03}", " ".join(random.choice(rare, 12))) for n in range(150)]
-    overlaps, correlations = [], []
-    with open_store(tmp_path / "one") as one, open_store(tmp_path / "two", lexical="rank-bm25") as reference:
-        one.add(additions)
-        reference.add(additions)
-        for _ in range(40):
-            query = " ".join(random.choice(rare, 4))
-            mine, theirs = (
-                dict(pairs(store.search(Search(route="lexical", query=query, k=150)))) for store in (one, reference)
-            )
-            assert mine.keys() == theirs.keys()
-            kth = sorted(theirs.values(), reverse=True)[:10][-1]
-            top = sorted(mine, key=lambda chunk: (-mine[chunk], chunk))[:10]
-            overlaps.append(np.mean([theirs[chunk] >= kth - 0.05 for chunk in top]))  # ties allowed
-            correlations.append(np.corrcoef([mine[c] for c in top], [theirs[c] for c in top])[0, 1])
-    assert np.mean(overlaps) > 0.97
-    assert np.mean(correlations) > 0.95
-
-
-def test_rank_bm25_follows_changes_and_filters(tmp_path: Path) -> None:
+def test_rank_bm25_follows_changes_and_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(tmp_path / "library", lexical="rank-bm25") as store:
         assert store.search(Search(route="lexical", query="ram", k=5)).hits == ()
         store.add([addition(f"d{n}", "ram clock" if n < 2 else "board", metadata={"n": n}) for n in range(6)])
@@ -297,11 +250,7 @@ def test_rank_bm25_follows_changes_and_filters(tmp_path: Path) -> None:
         assert len(store.search(Search(route="lexical", query="ram", k=5)).hits) == 1
         assert store.search(Search(route="lexical", query="?!", k=5)).hits == ()
         assert store.verify() == ()
-
-
-def test_rank_bm25_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "rank_bm25", None)
-    with open_store(tmp_path / "library", lexical="rank-bm25") as store:
+        monkeypatch.setitem(sys.modules, "rank_bm25", None)
         store.add([addition("a", "ram")])
         with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[rank-bm25\]'"):
             store.search(Search(route="lexical", query="ram", k=5))
@@ -323,67 +272,29 @@ def test_an_empty_library_finds_nothing(tmp_path: Path, route: str) -> None:
         assert empty.verify() == ()
 
 
+LOG = " ".join(f"w{n}" for n in range(15_000)) + " ram"
+
+
 @pytest.mark.parametrize(
-    "query",
-    [
-        "",
-        " ",
-        "?!… ()",
-        "r",
-        "水",
-        "\x00",
-        "\ud800",
-        "title: x",
-        'what is "x',
-        "c++ (draft",
-        "a AND -b",
-        "ram " * 25_000,
-        "x" * 100_000,
-    ],
+    "query", ["", "?!… ()", "水", "\x00", "\ud800", "title: x", 'is "x', "c++ (draft", "a AND -b", "x" * 100_000, LOG]
 )
 def test_any_text_is_a_query(store: LibraryStore, query: str) -> None:
+    assert isinstance(store, Store)
+    assert set(store.routes) == {"dense", "lexical", "keyword"}
     for route in store.routes:
         assert len(store.search(Search(route=route, query=query, vector=AXES[0], k=5)).hits) <= 5
-
-
-def test_a_query_of_100_000_different_characters_is_answered(store: LibraryStore) -> None:
-    query = " ".join(f"w{n}" for n in range(15_000)) + " ram"
-    assert len(store.search(Search(route="lexical", query=query, k=5)).hits) == 5
-    assert {hit.score for hit in store.search(Search(route="keyword", query=query, k=5)).hits} == {1.0}
-
-
-def test_a_word_of_100_000_letters_is_stored_and_does_no_harm(tmp_path: Path) -> None:
-    with open_store(tmp_path / "library") as store:
-        store.add([addition("a", "x" * 100_000 + " ram")])
-        assert len(store.search(Search(route="lexical", query="ram", k=5)).hits) == 1
-        assert store.verify() == ()
-
-
-def test_a_zero_vector_is_like_nothing(store: LibraryStore) -> None:
-    assert store.search(Search(route="dense", query="", vector=np.zeros(DIM), k=5)).hits == ()
-
-
-def test_a_view_that_no_chunk_has_finds_nothing_and_makes_no_index(store: LibraryStore) -> None:
+        with pytest.raises(FilterError):
+            store.search(Search(route=route, query=query, vector=AXES[0], k=5, where={"n": {"$like": 1}}))
+    assert store.search(Search(route="dense", query=query, vector=np.zeros(DIM), k=5)).hits == ()  # like nothing
     assert store.search(Search(route="lexical", query="ram", view="../../x", k=5)).hits == ()
     assert {folder.name for folder in (store.path / "lexical").iterdir()} <= {"headed", "raw"}
 
 
-def test_a_kind_of_view_with_an_odd_name_is_indexed_in_a_safe_folder(tmp_path: Path) -> None:
-    entry, vectors = addition("a", "ram")
-    odd = [
-        v if v.kind == "raw" else type(v)(chunk_id=v.chunk_id, kind="../x, view y", text=v.text) for v in entry.views
-    ]
+def test_a_kind_of_view_with_an_odd_name_and_a_word_without_end_do_no_harm(tmp_path: Path) -> None:
+    entry, vectors = addition("a", "x" * 100_000 + " ram")
+    views = tuple(v if v.kind == "raw" else replace(v, kind="../x, view y") for v in entry.views)
     with open_store(tmp_path / "library") as store:
-        store.add(
-            [
-                (
-                    type(entry)(
-                        document=entry.document, sections=entry.sections, chunks=entry.chunks, views=tuple(odd)
-                    ),
-                    vectors,
-                )
-            ]
-        )
+        store.add([(replace(entry, views=views), vectors)])
         assert len(store.search(Search(route="lexical", query="ram", view="../x, view y", k=5)).hits) == 1
         store.add([addition("b", "ram")])
         assert store.verify() == ()
@@ -395,33 +306,14 @@ def test_a_kind_of_view_with_an_odd_name_is_indexed_in_a_safe_folder(tmp_path: P
     [
         ({"route": "fuzzy"}, "route must be one of dense, lexical, keyword"),
         ({"k": -1}, "k must be a whole number >= 0"),
-        ({"k": 1.5}, "k must be a whole number >= 0"),
         ({"k": True}, "k must be a whole number >= 0"),
-        ({"route": "dense"}, "vector must be 4 finite numbers"),
-        ({"route": "dense", "vector": "abcd"}, "vector must be 4 finite numbers"),
-        ({"route": "dense", "vector": np.zeros(3)}, r"vector must be 4 finite numbers.*the shape \(3,\)"),
-        ({"route": "dense", "vector": np.zeros((1, 4))}, "vector must be 4 finite numbers"),
-        ({"route": "dense", "vector": [np.nan, 0, 0, 0]}, "vector must be 4 finite numbers.*NaN or infinity"),
-        ({"route": "dense", "vector": [np.inf, 0, 0, 0]}, "vector must be 4 finite numbers"),
         ({"query": None}, "query must be a string"),
+        *(
+            ({"route": "dense", "vector": vector}, "vector must be 4 finite numbers")
+            for vector in (None, "abcd", np.zeros(3), np.zeros((1, 4)), [np.nan, 0, 0, 0])
+        ),
     ],
 )
 def test_bad_requests_are_named(store: LibraryStore, changes: dict, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         store.search(Search(**{"route": "lexical", "query": "ram", "k": 5, **changes}))
-
-
-@pytest.mark.parametrize("route", ["dense", "lexical", "keyword"])
-def test_every_route_refuses_a_malformed_filter(store: LibraryStore, route: str) -> None:
-    with pytest.raises(FilterError):
-        store.search(Search(route=route, query="ram", vector=AXES[0], k=5, where={"n": {"$like": 1}}))
-
-
-def test_a_term_that_a_chunk_carries_twice_counts_twice(tmp_path: Path) -> None:
-    with open_store(tmp_path / "library") as store:
-        store.add([addition("d", "one", "two", terms=[["hx 210", "hx 210"], ["fuse", "hx 210"]])])
-        found = store.search(Search(route="keyword", query="fuse of the HX-210", k=9))
-    assert [hit.score for hit in found.hits] == [2.0, 2.0]
-    with open_store(tmp_path / "library") as store:
-        found = store.search(Search(route="keyword", query="the HX-210", k=9))
-    assert [hit.score for hit in found.hits] == [2.0, 1.0]

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing_entries import DIM, addition, entry_of, vectors_of
+from test_indexing_entries import DIM, addition, entry_of, open_store, vectors_of
 
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
 from catena.model import (
@@ -34,13 +34,8 @@ from catena.model import (
     UnknownDocumentError,
 )
 from catena.store import LibraryStore, schema
-from catena.store.connections import WriterLock
 
 ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 @pytest.fixture
@@ -74,21 +69,16 @@ class Colour(Enum):
 KEPT = {
     "date": (date(2026, 1, 2), "2026-01-02"),
     "moment": (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00+00:00"),
-    "numpy date": (np.datetime64("2026-01-02"), "2026-01-02"),
+    "elsewhere": (datetime(2026, 3, 1, 2, tzinfo=timezone(timedelta(hours=5))), "2026-02-28T21:00:00+00:00"),
     "no date": (np.datetime64("NaT"), None),
-    "no number": (float("nan"), None),
     "no small number": ([np.float32("nan")], [None]),
-    "small": (np.float32(0.5), 0.5),
     "count": (np.int64(7), 7),
     "yes": (np.True_, True),
-    "word": (np.str_("x"), "x"),
     "path": (PurePosixPath("a/b.md"), "a/b.md"),
     "id": (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
     "price": (Decimal("1.10"), 1.1),
     "no price": (Decimal("NaN"), None),
-    "elsewhere": (datetime(2026, 3, 1, 2, tzinfo=timezone(timedelta(hours=5))), "2026-02-28T21:00:00+00:00"),
     "colour": (Colour.RED, "red"),
-    "nothing": (None, None),
     "tags": (("a", date(2026, 1, 2)), ["a", "2026-01-02"]),
     "deep": ({"at": [np.int8(1)]}, {"at": [1]}),
 }
@@ -115,11 +105,8 @@ def test_metadata_that_json_lacks_are_kept_as_what_stands_for_them(store: Librar
         (b"x", "bytes"),
         ({1, 2}, "set"),
         (np.zeros(2), "ndarray"),
-        (np.timedelta64(5, "D"), "timedelta64"),
-        (1j, "complex"),
         (float("-inf"), "-inf"),
         (np.float32("inf"), "inf"),
-        (object(), "object"),
         pytest.param(10**5_000, "int", id="long"),
         ({"in": {"side": b"x"}}, "field 'in', field 'side' .* bytes"),
         (reduce(lambda inner, _: [inner], range(2_000), "x"), "list"),
@@ -170,17 +157,6 @@ def test_the_ledger_keeps_the_latest_outcome_of_each_source(store: LibraryStore)
     store.add([addition("b", "x")])
     store.delete("b")
     assert [outcome.source for outcome in store.ledger()] == ["a.md"]
-
-
-def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
-    one, other = addition("a", "alpha", title="A"), addition("b", "beta")
-    with open_store(tmp_path / "deep" / "library") as store:
-        store.add([one])
-        store.add([other])
-    with open_store(tmp_path / "deep" / "library") as store:
-        assert store.get("a") == one[0]
-        assert lexical(store, "beta") == ["b"]
-        assert store.verify() == ()
 
 
 # adding, replacing, deleting
@@ -258,29 +234,6 @@ def test_deleting_reaches_every_table_and_index(store: LibraryStore, tmp_path: P
     assert store.verify() == ()
 
 
-@pytest.mark.parametrize("call", [lambda s: s.get("x"), lambda s: s.delete("x")])
-def test_an_unknown_document_is_named(store: LibraryStore, call) -> None:
-    with pytest.raises(UnknownDocumentError, match="it holds no document 'x'") as caught:
-        call(store)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    with pytest.raises(LibraryError, match="it holds no chunk 'x'"):
-        store.chunk("x")
-
-
-@pytest.mark.parametrize("vectors", [None, "x", np.zeros((1, DIM + 1), np.float32), np.full((1, DIM), np.nan)])
-def test_unusable_vectors_are_refused(store: LibraryStore, vectors: object) -> None:
-    with pytest.raises(ParameterError):
-        store.add([(entry_of("a", "x"), vectors)])
-    assert store.documents() == ()
-
-
-def test_inputs_are_not_changed(store: LibraryStore) -> None:
-    entry, vectors = addition("a", "x", metadata={"k": 1})
-    before, bytes_before = pickle.dumps(entry), vectors.tobytes()
-    store.add([(entry, vectors)])
-    assert (pickle.dumps(entry), vectors.tobytes()) == (before, bytes_before)
-
-
 # the model's stamp, the path, the version
 
 
@@ -298,32 +251,42 @@ def test_vectors_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
     with LibraryStore.open(path) as store:
         assert (store.embedder_identity, store.dim) == ("fake-1", DIM)
         store.delete("a")
-    with LibraryStore.open(path, embedder_identity="fake-2", dim=5) as store:  # no vectors are left
-        assert store.stats().embedder == "fake-2"
+    with LibraryStore.open(path, embedder_identity="fake-2", dim=5) as other:  # no vectors are left
+        assert other.stats().embedder == "fake-2"
+        with open_store(path) as store:  # a model that came in between is noticed when writing
+            other.add([(entry_of("b", "x"), np.eye(5)[:1])])
+            with pytest.raises(ModelMismatchError):
+                store.add([addition("a", "x")])
+            assert [d.id for d in store.documents()] == ["b"]
 
 
-def test_a_model_that_came_in_between_is_noticed_when_writing(tmp_path: Path) -> None:
-    path = tmp_path / "library"
-    with open_store(path) as store:
-        with LibraryStore.open(path, embedder_identity="fake-2", dim=DIM) as other:
-            other.add([addition("b", "x")])
-        with pytest.raises(ModelMismatchError):
-            store.add([addition("a", "x")])
-        assert [d.id for d in store.documents()] == ["b"]
-
-
-def test_adding_without_a_model_is_refused(tmp_path: Path) -> None:
-    with LibraryStore.open(tmp_path / "library") as store, pytest.raises(ParameterError, match="embedder_identity"):
+def test_what_is_given_wrongly_or_asked_of_a_closed_store_is_named(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    for options in (
+        {"dim": 4},
+        {"embedder_identity": "x"},
+        {"embedder_identity": "x", "dim": 0},
+        {"lexical": "lucene"},
+    ):
+        with pytest.raises(ParameterError):
+            LibraryStore.open(nowhere, **options)
+    assert not nowhere.exists()
+    with LibraryStore.open(nowhere) as store, pytest.raises(ParameterError, match="embedder_identity"):
         store.add([addition("a", "x")])
-
-
-@pytest.mark.parametrize(
-    "options", [{"dim": 4}, {"embedder_identity": "x"}, {"embedder_identity": "x", "dim": 0}, {"lexical": "lucene"}]
-)
-def test_bad_options_are_named(tmp_path: Path, options: dict) -> None:
-    with pytest.raises(ParameterError):
-        LibraryStore.open(tmp_path / "library", **options)
-    assert not (tmp_path / "library").exists()
+    store = open_store(tmp_path / "library")
+    for vectors in (None, "x", np.zeros((1, DIM + 1), np.float32), np.full((1, DIM), np.nan)):
+        with pytest.raises(ParameterError):
+            store.add([(entry_of("a", "x"), vectors)])
+    assert store.documents() == ()
+    for call in (store.get, store.delete):
+        with pytest.raises(UnknownDocumentError, match="it holds no document 'x'"):
+            call("x")
+    with pytest.raises(LibraryError, match="it holds no chunk 'x'"):
+        store.chunk("x")
+    store.close()
+    store.close()
+    with pytest.raises(LibraryError, match="it is closed"):
+        store.documents()
 
 
 def test_what_is_not_a_library_is_not_touched(tmp_path: Path) -> None:
@@ -361,20 +324,12 @@ def test_a_file_of_another_version_or_program_is_refused(tmp_path: Path, pragma:
         open_store(path)
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "library")
-    store.close()
-    store.close()
-    with pytest.raises(LibraryError, match="it is closed"):
-        store.documents()
-
-
 # several writers and readers
 
 HOLDER = """
 import sys
 from pathlib import Path
-from catena.store.connections import WriterLock
+from catena.store.schema import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=5).held():
     print("held", flush=True)
     sys.stdin.read()
@@ -404,6 +359,8 @@ def test_a_second_writer_waits_and_then_names_the_holder(tmp_path: Path) -> None
                 store.add([addition("b", "y")])
             assert lexical(store, "x") == ["a"]  # reading goes on
             holder.kill()
+        with pytest.raises(ZeroDivisionError), store._connections.locked():
+            raise ZeroDivisionError  # the lock is free after an error inside
         store.add([addition("b", "y")])  # a dead holder holds nothing
         assert lexical(store, "y") == ["b"]
 
@@ -480,11 +437,3 @@ def test_a_reader_sees_one_state_until_it_ends(tmp_path: Path) -> None:
                 (before,) = connection.execute(count).fetchone()
                 store.add([addition(f"{reading.__name__} b", "ram")])
                 assert connection.execute(count).fetchone() == (before,)
-
-
-def test_the_lock_is_free_after_an_error_inside(tmp_path: Path) -> None:
-    lock = WriterLock(tmp_path, timeout=0.1)
-    with pytest.raises(ZeroDivisionError), lock.held():
-        raise ZeroDivisionError
-    with lock.held():
-        pass

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.text import TermMatcher, folded, is_border, normalise_query, normalise_term, tokenise
+from catena.text import TermMatcher, folded, normalise_query, normalise_term, tokenise
 
 texts = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -102,19 +102,9 @@ def test_the_longest_known_terms_between_borders_are_found(query: str, terms: tu
     assert TermMatcher(vocabulary).longest_in(query) == terms
 
 
-def test_a_longer_term_that_ends_inside_a_word_does_not_hide_the_shorter_one() -> None:
-    assert TermMatcher(["teensy 3", "teensy 3 beta"]).longest_in("teensy 3 betamax") == ("teensy 3",)
-
-
 @settings(deadline=None)
 @given(st.lists(texts.map(normalise_term).filter(bool), min_size=1, max_size=5, unique=True), texts)
 def test_what_is_found_stands_in_the_query_and_a_query_of_one_term_finds_it(terms: list[str], query: str) -> None:
     finder = TermMatcher(sorted(terms))
     assert all(term in normalise_query(query) and term in terms for term in finder.longest_in(query))
     assert finder.longest_in(terms[0]) == (terms[0],)
-
-
-def test_a_border_lies_at_both_ends() -> None:
-    assert is_border("ab", 0)
-    assert is_border("ab", 2)
-    assert not is_border("ab", 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_indexing_entries import DIM, entry_of, vectors_of
+from test_indexing_entries import DIM, entry_of, open_store, vectors_of
 
 from catena.effects import Search
 from catena.model import LibraryError, ViewVectors, text_digest
@@ -78,10 +78,6 @@ def make_older(library: Path, version: int) -> None:
         body = json.loads(manifest.read_text())
         made = body["made"].replace("float32 2", "float32 1").replace("format 2", "format 1")
         manifest.write_text(json.dumps({**body, "made": made}))
-
-
-def open_store(path: Path) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_indexing_entries import DIM, entry_of
+from test_indexing_entries import DIM, entry_of, open_store
 
 from catena.effects import Search
 from catena.model import Entry, ParameterError, View, ViewVectors, text_digest
@@ -19,10 +19,6 @@ from catena.store import vectors as vectors_module
 from catena.store.checks import check_entry
 
 AXES = np.eye(DIM, dtype=np.float32)
-
-
-def open_store(path: Path, **options: object) -> LibraryStore:
-    return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
 
 
 @pytest.fixture
@@ -61,7 +57,11 @@ ROWS = given_rows(
 
 
 def test_each_view_is_searched_by_its_own_vectors_and_a_chunk_counts_as_its_best(store: LibraryStore) -> None:
-    store.add([(ENTRY, ROWS)])
+    assert dense(store, AXES[0], view="summary") == []
+    (first,), (second,) = store.put([(ENTRY, AXES[:3])]), store.put([(ENTRY, ViewVectors.default(AXES[:3]))])
+    assert (first.kept, first.added, second.kept, second.added) == (0, 3, 3, 0)
+    assert dense(store, AXES[0], view="summary") == []  # there are such views, and they have no vectors
+    store.put([(ENTRY, ROWS)])
     assert dense(store, AXES[1]) == [("one", 1.0, "headed"), ("two", 0.8, "headed"), ("three", 0.0, "headed")]
     assert dense(store, AXES[2], view="summary") == [("one", 1.0, "summary"), ("two", 0.8, "summary")]
     assert dense(store, AXES[3], view="summary") == [("two", 0.8, "summary"), ("one", 0.0, "summary")]
@@ -72,21 +72,6 @@ def test_each_view_is_searched_by_its_own_vectors_and_a_chunk_counts_as_its_best
     assert dense(store, AXES[2], view="summary", where={"page": {"$gt": 1}}) == [("two", 0.8, "summary")]
     assert dense(store, AXES[2], view="summary", documents=("nobody",)) == []
     assert store.verify() == ()
-
-
-def test_a_view_without_vectors_finds_nothing(store: LibraryStore) -> None:
-    assert dense(store, AXES[0], view="summary") == []
-    store.add([(entry_of("a", "x"), AXES[:1])])
-    assert dense(store, AXES[0], view="summary") == []
-    assert dense(store, AXES[0], view="raw") == []  # there are such views, and they have no vectors
-    assert dense(store, AXES[0]) == [("x", 1.0, "headed")]
-
-
-def test_an_array_is_one_default_vector_per_chunk(store: LibraryStore) -> None:
-    entry = entry_of("a", "x", "y")
-    (first,) = store.put([(entry, AXES[:2])])
-    (second,) = store.put([(entry, ViewVectors.default(AXES[:2]))])
-    assert (first.kept, first.added, second.kept, second.added) == (0, 2, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +93,6 @@ def test_vectors_that_contradict_the_entry_are_refused(changes: dict, problem: s
     check_entry(ENTRY, ROWS, embedder="m", dim=DIM)
     with pytest.raises(ParameterError, match=problem):
         check_entry(ENTRY, replace(ROWS, **changes), embedder="m", dim=DIM)
-
-
-def test_rows_that_are_no_numbers_are_refused(store: LibraryStore) -> None:
-    with pytest.raises(ParameterError, match="vectors must be numbers"):
-        store.add([(ENTRY, replace(ROWS, rows="x"))])
 
 
 def test_what_was_embedded_is_known_by_its_text(store: LibraryStore) -> None:
@@ -157,7 +137,6 @@ def test_rows_of_every_kind_survive_the_matrix_being_written_anew(
     [
         "DELETE FROM vectors WHERE kind = ''",
         "UPDATE vectors SET kind = 'caption' WHERE kind = 'summary'",
-        "UPDATE vectors SET chunk = 999",
         "UPDATE views SET text = CAST('other' AS BLOB) WHERE kind = 'summary'",
         "UPDATE views SET made = 'other'",
         "UPDATE vectors SET digest = 'other'",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Search, Services, TokenEmbedder, arun, run
+from catena.effects import Services, TokenEmbedder, arun, run
 from catena.model import Chunk, InvalidReplyError, MissingServiceError, ParameterError, View
 from catena.retrieval import ExactUnion, collected, found_by, retrieve_views
-from catena.retrieval.in_memory import ViewCollection
 from catena.retrieval.late_interaction import (
     EmbedTokens,
     TokenRows,
@@ -127,19 +124,16 @@ def test_what_does_not_fit_is_refused(make, what: str) -> None:
 # --- as steps and as a route ---
 
 
-def test_texts_are_embedded_in_batches_and_stay_in_order() -> None:
-    embedder = WordEmbedder()
-    texts = ["pump", "level pump", "colour"]
-    rows = run(embed_tokens(texts, batch=2), services(embedder))
-    assert sorted(map(len, embedder.calls)) == [1, 2]
-    assert rows.starts.tolist() == [0, 1, 3, 4]
-    assert rows.rows.tolist() == [list(WORDS[word]) for word in " ".join(texts).split()]
-
-
-async def test_async_embedders_are_awaited() -> None:
+async def test_texts_are_embedded_in_batches_and_async_embedders_are_awaited() -> None:
     rows = await arun(embed_tokens(["pump level"]), services(AsyncWordEmbedder()))
     request = await arun(late_interaction("pump level"), services(AsyncWordEmbedder()))
     assert rows.rows.tolist() == request.vector.tolist() == [list(WORDS["pump"]), list(WORDS["level"])]
+    embedder, texts = WordEmbedder(), ["pump", "level pump", "colour"]
+    rows = run(embed_tokens(texts, batch=2), services(embedder))
+    assert (sorted(map(len, embedder.calls)), rows.starts.tolist()) == ([1, 2], [0, 1, 3, 4])
+    assert rows.rows.tolist() == [list(WORDS[word]) for word in " ".join(texts).split()]
+    with pytest.raises(MissingServiceError, match="EmbedTokens"):
+        run(late_interaction("pump"), Services())
 
 
 CHUNKS = tuple(
@@ -163,20 +157,6 @@ def test_late_interaction_is_a_route_over_any_view() -> None:
     assert [found_by(hit) for hit in found.hits] == [{"raw": 1, "keywords": 2}, {"keywords": 1}, {"raw": 2}]
     assert found.hits[0].provenance[0].score == pytest.approx(1.4)
     assert embedder.calls.count("pump level") == 1, "the question's tokens are embedded once"
-
-
-def test_a_chunk_counts_as_its_best_view() -> None:
-    views = [View(chunk_id="a", kind="passage", text=text) for text in ("level", "pump level", "colour")]
-    store = ViewCollection(
-        CHUNKS, views, tokens={"passage": TokenRows.of([WordEmbedder._rows(view.text) for view in views])}
-    )
-    request = Search(route="late_interaction", query="", vector=WordEmbedder._rows("pump level"), k=9, view="passage")
-    assert [(hit.chunk.id, hit.score) for hit in store.search(request).hits] == [("a", pytest.approx(2.0))]
-
-
-def test_without_an_embedder_of_tokens_it_says_so() -> None:
-    with pytest.raises(MissingServiceError, match="EmbedTokens"):
-        run(late_interaction("pump"), Services())
 
 
 class WrongEmbedder(WordEmbedder):
@@ -210,7 +190,7 @@ def minilm():
 
 @pytest.mark.torch
 def test_minilm_gives_each_token_its_unit_vector(minilm) -> None:
-    from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
+    from catena.backends.token_embeddings import SentenceTransformerTokenEmbedder
 
     embedder = SentenceTransformerTokenEmbedder(minilm)
     assert isinstance(embedder, TokenEmbedder)
@@ -225,7 +205,7 @@ def test_minilm_gives_each_token_its_unit_vector(minilm) -> None:
 
 @pytest.mark.torch
 def test_no_token_of_a_long_text_is_lost_and_the_models_prompt_is_none_of_its_own(minilm) -> None:
-    from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
+    from catena.backends.token_embeddings import SentenceTransformerTokenEmbedder
 
     embedder = SentenceTransformerTokenEmbedder(minilm)
     text = " ".join(f"Paragraph {i} describes the maintenance of pump number {i}." for i in range(80))
@@ -239,19 +219,3 @@ def test_no_token_of_a_long_text_is_lost_and_the_models_prompt_is_none_of_its_ow
     finally:
         minilm.prompts.clear()
         minilm.prompts.update(before)
-
-
-@pytest.mark.torch
-def test_minilm_finds_by_late_interaction_what_is_asked(minilm) -> None:
-    from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
-
-    texts = ("The pump starts when the water level falls.", "Paint the housing green.", "Invoices are due in May.")
-    chunks = [
-        Chunk(id=str(place), document_id="d", position=place, start=0, end=len(text), text=text)
-        for place, text in enumerate(texts)
-    ]
-    world = services(SentenceTransformerTokenEmbedder(minilm))
-    store = run(collected(chunks, dense=False, late=True), world)
-    asked = run(late_interaction("What colour has the case?"), world)
-    found = store.search(replace(asked, k=3))
-    assert found.hits[0].chunk.text == texts[1]

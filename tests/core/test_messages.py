@@ -44,7 +44,7 @@ BESIDES = {
         # a check of a reply or of a record: whoever asked makes an InvalidReplyError or a LibraryError of it
         "catena/answering/short_answers.py", "catena/backends/hosted.py", "catena/enrichment/",
         "catena/effects/replies.py",
-        "catena/text/replies.py", "catena/formatting/llm_markdown.py", "catena/graph/seeds.py",
+        "catena/text/replies.py", "catena/formatting/llm_markdown.py", "catena/graph/search.py",
         "catena_bench/baselines/", "catena_bench/judges/", "catena_bench/questions/",
         "catena/store/contents.py", "catena/store/records.py", "catena/parsing/protocol.py",
         "catena/parsing/pdf_damage.py",  # of a stream: its page fails

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import defaultdict
@@ -26,8 +25,7 @@ from catena.text import (
     other_forms,
     without,
 )
-from catena.text.names import caseless, places_of
-from conftest import needs_data
+from catena.text.names import caseless
 
 BOARDS = {
     "lopy": "Pycom LoPy",
@@ -79,10 +77,6 @@ def test_the_longest_name_at_each_place_is_said(index: NameIndex) -> None:
     ]  # fmt: skip
 
 
-def test_two_documents_may_bear_one_name() -> None:
-    assert known(NameIndex({"b": "HX-200", "a": "hx_200"}), "the HX 200") == [("hx 200", ("a", "b"))]
-
-
 def test_a_name_that_differs_in_its_digits_is_near(index: NameIndex) -> None:
     assert near(index, "How much RAM has the Pycom LoPy11?") == [("Pycom LoPy11", ("Pycom LoPy4",))]
     assert near(index, "What does the annual report 2031 say?") == [("annual report 2031", ("Annual report 2030",))]
@@ -106,13 +100,6 @@ def test_a_name_that_differs_in_its_digits_is_near(index: NameIndex) -> None:
 )
 def test_what_is_a_name_or_no_name_at_all_is_not_near(index: NameIndex, query: str) -> None:
     assert near(index, query) == []
-
-
-def test_the_most_alike_names_come_first_and_at_most_five() -> None:
-    titles = {str(n): f"STM32F{n}RB" for n in (100, 103, 205, 301, 302, 401, 407)}
-    ((said, names),) = near(NameIndex(titles), "the stm32f104rb")
-    assert said == "stm32f104rb"
-    assert names == ("STM32F100RB", "STM32F103RB", "STM32F205RB", "STM32F301RB", "STM32F302RB")
 
 
 def test_what_a_question_asks_besides_its_names() -> None:
@@ -141,14 +128,6 @@ def test_a_title_in_a_question_is_said_and_never_near(titles: dict[str, str], be
                 assert any(document_id in known_name.documents for known_name in found)
     said = {unknown.text for unknown in index.near_in(f"{before} {after}")}
     assert not said & set(titles.values())
-
-
-@given(words, st.lists(words, max_size=3))
-def test_removing_names_only_removes(query: str, names: list[str]) -> None:
-    normal = [name for raw in names if (name := normalise_term(raw))]
-    rest = without(query, normal)
-    assert len(rest) <= max(len(query), len(normalise_term(query)) + len(query))
-    assert without(rest, []) == rest
 
 
 NOT_NEAR = {
@@ -216,20 +195,6 @@ def test_many_names_are_written_as_each_alone(text: str, names: list[str]) -> No
     assert all_as_written(text, names) == each_alone
     with patch("catena.text.names._FEW", 0):  # by the automaton, as in longer texts
         assert all_as_written(text, names) == each_alone
-
-
-@pytest.mark.slow
-def test_titles_of_real_documents_are_shown_as_each_name_is_written_alone() -> None:
-    documents = json.loads((needs_data("similar_docs") / "documents.json").read_text("utf-8"))
-    titles = sorted({document["title"] for document in documents})
-    assert len(titles) > 1_000
-    for title in titles:
-        names = names_of(title)
-        assert all_as_written(title, names) == {name: as_written(title, name) for name in names}
-
-
-def test_a_place_is_the_first_without_a_letter_beside_it() -> None:
-    assert places_of(["hx 200", "b2", "gone"], "AHX-200, hx_200 (B2)") == {"hx 200": (9, 15), "b2": (17, 19)}
 
 
 def test_letters_are_one_where_a_pattern_without_case_takes_them_for_one() -> None:

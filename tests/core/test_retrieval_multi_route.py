@@ -1,197 +1,147 @@
-"""Multi-route retrieval: every candidate complete, failures told, filters never ignored, embeddings asked once."""
+"""Multi-route retrieval: candidates complete, failures told, filters never ignored; the formula in one request."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from math import log
+from math import inf, log
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrieval_cases import SCORES, ids, ranking, scored, table_store
 
-from catena.effects import Search, Services, Step, arun, run
+from catena.effects import Certificate, FindNames, Fused, NamesFound, Search, SearchFused, Services, Step, arun, run
 from catena.model import (
-    Chunk,
     Degraded,
     FilterError,
-    Hit,
+    MissingServiceError,
+    Name,
     ParameterError,
-    Provenance,
     Ranking,
     RouteError,
     Scale,
     ServiceError,
 )
-from catena.retrieval import RankFusion, ScoreFusion, by_maximum, retrieve
+from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, by_maximum, retrieve, stored, weighted_sum
+from catena.retrieval.fusion import min_max
 from catena.testing import FakeEmbedder, Flaky
 from catena.testing.fakes import AngleEmbedder, FakeStore
 
-
-def chunk(name: str, **given) -> Chunk:
-    return Chunk(**{"id": name, "document_id": "d", "position": 0, "start": 0, "end": 1, "text": "x", **given})
+FAILS = ServiceError("embedder", "the model is gone")
 
 
-def ranking(route: str, scores: dict[str, float]) -> Ranking:
-    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-    hits = (
-        Hit(chunk(i), score, (Provenance(route=route, rank=rank, score=score),))
-        for rank, (i, score) in enumerate(ordered, start=1)
-    )
-    return Ranking.of(hits, Scale.SIMILARITY)
+def services(store: object = None, **given) -> Services:
+    return Services(**{"store": store or table_store(), "embedder": FakeEmbedder(8), **given})
 
 
-SCORES = {
-    "lexical": {"a": 8.0, "b": 6.0, "c": 4.0, "d": 2.0},
-    "dense": {"d": 0.9, "c": 0.8, "b": 0.0, "a": -0.2},
-    "keyword": {"b": 2.0},
-}
+def failing() -> Services:
+    return services(embedder=Flaky(AngleEmbedder(), [FAILS] * 9))
 
 
-def store(scores: dict[str, dict[str, float]] = SCORES) -> FakeStore:
-    return FakeStore({route: ranking(route, of_route) for route, of_route in scores.items()})
-
-
-def services(**given) -> Services:
-    return Services(**{"store": store(), "embedder": FakeEmbedder(8), **given})
-
-
-def ids(found: Ranking) -> list[str]:
-    return [hit.chunk.id for hit in found.hits]
+def told(found: Ranking) -> list[tuple[str, str]]:
+    return [(part.what, part.why) for part in found.degraded]
 
 
 def test_every_candidate_gets_every_part_however_short_the_lists() -> None:
-    found = run(retrieve("q", k=1, depth=1, fusion=ScoreFusion(alpha=0.5, beta=0.3)), services())
+    embedder = FakeEmbedder(8)
+    fusion = ScoreFusion(alpha=0.5, beta=0.3)
+    found = run(retrieve("q", k=1, depth=1, fusion=fusion), services(embedder=embedder))
     best = 0.5 * (1 + 0.0) / 2 + 0.5 * 6 / 8 + 0.3 * log(3)
-    assert ids(found) == ["b"]
-    assert found.hits[0].score == pytest.approx(best)
-    ranks = {way.route: way.rank for way in found.hits[0].provenance}
-    assert ranks == {"keyword": 1, "dense": None, "lexical": None}
+    assert scored(found) == [("b", pytest.approx(best))]
+    assert {way.route: way.rank for way in found.hits[0].provenance} == {"keyword": 1, "dense": None, "lexical": None}
+    assert len(embedder.calls) == 1, "the question is embedded once"
 
 
 @given(st.integers(1, 4), st.floats(0, 1), st.floats(0, 2))
 def test_depth_never_changes_the_score_of_a_candidate(depth: int, alpha: float, beta: float) -> None:
     fusion = ScoreFusion(alpha=alpha, beta=beta)
-    whole = run(retrieve("q", k=4, depth=4, fusion=fusion), services())
-    scores = {hit.chunk.id: hit.score for hit in whole.hits}
-    for hit in run(retrieve("q", k=1, depth=depth, fusion=fusion), services()).hits:
-        assert hit.score == pytest.approx(scores[hit.chunk.id])
+    scores = dict(scored(run(retrieve("q", k=4, depth=4, fusion=fusion), services())))
+    for name, score in scored(run(retrieve("q", k=1, depth=depth, fusion=fusion), services())):
+        assert score == pytest.approx(scores[name])
 
 
-def test_the_query_is_embedded_once() -> None:
-    embedder = FakeEmbedder(8)
-    run(retrieve("q", k=1, depth=1), services(embedder=embedder))
-    assert len(embedder.calls) == 1
+def test_one_route_keeps_its_own_scores_and_a_route_of_ones_own_is_a_step() -> None:
+    def shouting(query: str) -> Step[Search]:
+        yield from ()
+        return Search(route="lexical", query=query.upper(), k=0)
+
+    asked = table_store()
+    found = run(retrieve("q", k=2, routes={"lexical": shouting}), Services(store=asked))
+    assert (scored(found), found.scale) == ([("a", 8.0), ("b", 6.0)], Scale.SIMILARITY)
+    assert [(request.query, request.k) for request in asked.calls] == [("Q", 30)]
 
 
-def test_one_route_keeps_its_own_scores() -> None:
-    found = run(retrieve("q", k=2, routes=("lexical",)), services())
-    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("a", 8.0), ("b", 6.0)]
-    assert found.scale is Scale.SIMILARITY
-
-
-def test_rank_fusion_takes_any_route() -> None:
-    mine = FakeStore({"mine": ranking("mine", {"z": 1.0}), "lexical": ranking("lexical", {"a": 1.0, "z": 0.5})})
-    found = run(retrieve("q", routes=("mine", "lexical"), fusion=RankFusion()), Services(store=mine))
-    assert ids(found) == ["z", "a"]
-    assert found.scale is Scale.RANK
+def test_rank_fusion_takes_any_route_and_a_formula_those_it_weighs() -> None:
+    mine = table_store({"mine": {"z": 1.0}, "lexical": {"a": 1.0, "z": 0.5}})
     by_rank = RankFusion(k=1, weights={"mine": 3.0})
     found = run(retrieve("q", routes=("mine", "lexical"), fusion=by_rank), Services(store=mine))
-    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("z", pytest.approx(3 / 2 + 1 / 3)), ("a", 1 / 2)]
+    assert scored(found) == [("z", pytest.approx(3 / 2 + 1 / 3)), ("a", 1 / 2)]
+    assert found.scale is Scale.RANK
+    mine = table_store({"mine": {"b": 3.0}, "lexical": {"a": 4.0, "b": 2.0}})
+    fusion = ScoreFusion(alpha=0.0, others={"mine": (0.6, by_maximum)})
+    found = run(retrieve("q", routes=("mine", "lexical"), fusion=fusion), Services(store=mine))
+    assert scored(found) == [("b", pytest.approx(0.5 + 0.6)), ("a", 1.0)]
+
+
+async def test_asyncio_gives_the_same() -> None:
+    expected = run(retrieve("q", k=3), services())
+    assert await asyncio.gather(*(arun(retrieve("q", k=3), services()) for _ in range(8))) == [expected] * 8
+
+
+# Failures, filters, arguments
+
+
+def test_a_failing_route_is_named_and_the_others_go_on_or_it_raises() -> None:
+    found = run(retrieve("q", k=2), failing())
+    assert (ids(found), told(found)) == ("ba", [("route dense", "embedder: the model is gone")])
+    with pytest.raises(RouteError, match="route 'dense' failed: embedder: the model is gone"):
+        run(retrieve("q", on_route_error="raise"), failing())
+    with pytest.raises(RouteError, match=r"(?m)every route failed \(dense\): embedder: the model is gone$"):
+        run(retrieve("q", routes=("dense",)), failing())
 
 
 def test_what_every_route_tells_is_told_once() -> None:
-    told = (Degraded("index", "it is being rebuilt"),)
-    both = {name: replace(ranking(name, {"a": 1.0}), degraded=told) for name in ("lexical", "keyword")}
-    assert run(retrieve("q", routes=tuple(both)), Services(store=FakeStore(both))).degraded == told
-
-
-def test_a_route_of_ones_own_takes_part_in_the_formula() -> None:
-    mine = FakeStore({"mine": ranking("mine", {"b": 3.0}), "lexical": ranking("lexical", {"a": 4.0, "b": 2.0})})
-    fusion = ScoreFusion(alpha=0.0, others={"mine": (0.6, by_maximum)})
-    found = run(retrieve("q", routes=("mine", "lexical"), fusion=fusion), Services(store=mine))
-    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("b", pytest.approx(0.5 + 0.6)), ("a", 1.0)]
-    for wrong in ({"dense": (1.0, by_maximum)}, {"mine": 0.3}, {"mine": (0.3, 1)}, {"mine": (-1, by_maximum)}):
-        with pytest.raises(ParameterError, match=r"others\["):
-            ScoreFusion(others=wrong)  # type: ignore[arg-type]
+    parts = (Degraded("index", "it is being rebuilt"),)
+    both = {name: replace(ranking({"a": 1.0}, name), degraded=parts) for name in ("lexical", "keyword")}
+    assert run(retrieve("q", routes=tuple(both)), Services(store=FakeStore(both))).degraded == parts
 
 
 def test_a_route_that_fails_at_what_only_others_found_is_told_or_raises() -> None:
     def late(request: Search) -> Ranking:
         if request.among is not None:
             raise ServiceError("store", "asked too much")
-        return ranking("lexical", {"a": 1.0})
+        return ranking({"a": 1.0}, "lexical")
 
-    broken = Services(store=FakeStore({"lexical": late, "keyword": ranking("keyword", {"b": 1.0})}))
+    broken = Services(store=FakeStore({"lexical": late, "keyword": ranking({"b": 1.0}, "keyword")}))
     found = run(retrieve("q", routes=("lexical", "keyword")), broken)
-    assert sorted(ids(found)) == ["a", "b"]
-    assert [(part.what, part.why) for part in found.degraded] == [("route lexical", "store: asked too much")]
+    assert (sorted(ids(found)), told(found)) == (["a", "b"], [("route lexical", "store: asked too much")])
     with pytest.raises(RouteError, match="asked too much"):
         run(retrieve("q", routes=("lexical", "keyword"), on_route_error="raise"), broken)
 
 
-def test_a_route_of_ones_own_is_a_step() -> None:
-    def shouting(query: str) -> Step[Search]:
-        yield from ()
-        return Search(route="lexical", query=query.upper(), k=0)
-
-    asked = store()
-    found = run(retrieve("q", routes={"lexical": shouting}), Services(store=asked))
-    assert ids(found) == ["a", "b", "c", "d"]
-    assert [request.query for request in asked.calls] == ["Q"]
-
-
-async def test_asyncio_gives_the_same() -> None:
-    assert await arun(retrieve("q", k=3), services()) == run(retrieve("q", k=3), services())
-    same = await asyncio.gather(*(arun(retrieve("q", k=3), services()) for _ in range(8)))
-    assert len({tuple(ids(found)) for found in same}) == 1
-
-
-def failing() -> Services:
-    return services(embedder=Flaky(AngleEmbedder(), [ServiceError("embedder", "the model is gone")] * 9))
-
-
-def test_a_failing_route_is_named_and_the_others_go_on() -> None:
-    found = run(retrieve("q", k=2), failing())
-    assert ids(found) == ["b", "a"]
-    assert [(part.what, part.why) for part in found.degraded] == [("route dense", "embedder: the model is gone")]
-
-
-def test_a_failing_route_raises_when_asked_to() -> None:
-    with pytest.raises(RouteError, match="route 'dense' failed: embedder: the model is gone"):
-        run(retrieve("q", on_route_error="raise"), failing())
-
-
-def test_when_all_routes_fail_that_is_an_error() -> None:
-    with pytest.raises(RouteError, match=r"(?m)every route failed \(dense\): embedder: the model is gone$"):
-        run(retrieve("q", routes=("dense",)), failing())
-
-
-def test_a_filter_that_a_route_cannot_obey_is_raised_even_when_degrading() -> None:
+def test_every_route_gets_the_filter_and_one_that_cannot_obey_it_raises() -> None:
     def refuse(request: Search) -> Ranking:
         raise FilterError(request.where, "this route has no metadata")
 
-    both = FakeStore({"lexical": ranking("lexical", {"a": 1.0}), "mine": refuse})
-    with pytest.raises(FilterError, match="this route has no metadata"):
-        run(retrieve("q", routes=("lexical", "mine"), where={"x": 1}, fusion=RankFusion()), Services(store=both))
-
-
-def test_every_route_gets_the_filter_and_so_does_the_second_round() -> None:
-    asked = store()
-    run(retrieve("q", k=1, depth=1, where={"chunk_id": {"$in": ["a", "d"]}}), services(store=asked))
+    asked = table_store()
+    run(retrieve("q", k=1, depth=1, where={"chunk_id": {"$in": ["a", "d"]}}), services(asked))
     assert all(request.where for request in asked.calls)
     assert {request.among is not None for request in asked.calls} == {True, False}
+    both = Services(store=FakeStore({"lexical": ranking({"a": 1.0}), "mine": refuse}))
+    with pytest.raises(FilterError, match="this route has no metadata"):
+        run(retrieve("q", routes=("lexical", "mine"), where={"x": 1}, fusion=RankFusion()), both)
 
 
-@pytest.mark.parametrize("query", ["", "  \n"])
-def test_nothing_is_asked_for_an_empty_query(query: str) -> None:
-    asked = store()
-    assert run(retrieve(query), services(store=asked)).hits == ()
+@pytest.mark.parametrize("given", [{"query": ""}, {"query": "  \n"}, {"k": 0}])
+def test_nothing_is_asked_for_nothing_and_a_malformed_filter_is_refused_all_the_same(given) -> None:
+    asked = table_store()
+    assert run(retrieve(**{"query": "q", **given}), services(asked)) == Ranking((), Scale.NORMALIZED)
     assert not asked.calls
-
-
-def test_k_of_zero_gives_nothing() -> None:
-    assert run(retrieve("q", k=0), services()).hits == ()
+    with pytest.raises(FilterError, match=r"\$like"):
+        run(retrieve(**{"query": "q", "where": {"title": {"$like": "x"}}, **given}), services())
 
 
 @pytest.mark.parametrize(
@@ -202,19 +152,165 @@ def test_k_of_zero_gives_nothing() -> None:
         ({"routes": ()}, r"routes must be at least one route, got \(\)"),
         ({"routes": "lexical"}, "routes must be route names"),
         ({"on_route_error": "ignore"}, "on_route_error must be 'raise' or 'degrade', got 'ignore'"),
+        ({"on_unknown": "guess"}, "on_unknown must be 'empty' or 'keep'"),
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
+        ({"fusion": RankFusion(weights={"mime": 1})}, "weights must be names of routes, one of 'dense'"),
         ({"query": None}, "query must be a string, got None"),
-        ({"k": 2.5}, "k must be an integer >= 0, got 2.5"),
         ({"fusion": "rank"}, "fusion must be ScoreFusion"),
+        ({"entities": "HX-1"}, "entities must be a sequence of strings"),
     ],
 )
 def test_errors_name_the_parameter(given, message: str) -> None:
-    mine = store({**SCORES, "mine": {"a": 1.0}})
     with pytest.raises(ParameterError, match=message):
-        run(retrieve(**{"query": "q", **given}), services(store=mine))
+        run(retrieve(**{"query": "q", **given}), services(table_store({**SCORES, "mine": {"a": 1.0}})))
 
 
-@pytest.mark.parametrize("given", [{"query": ""}, {"k": 0}])
-def test_a_malformed_filter_is_refused_even_when_nothing_is_asked(given) -> None:
-    with pytest.raises(FilterError, match=r"\$like"):
-        run(retrieve(**{"query": "q", "where": {"title": {"$like": "x"}}, **given}), services())
+# A store that makes the whole formula in one request
+
+
+class FormulaStore:
+    """Ranks by tables of scores, and makes the whole formula over all of them when asked."""
+
+    routes = ("dense", "keyword", "lexical")
+
+    def __init__(self, scores: dict[str, dict[str, float]], names: Sequence[Name] = ()) -> None:
+        self.scores, self.known = scores, tuple(names)
+        self.searched: list[Search] = []
+        self.fused: list[SearchFused] = []
+        self.failure: Exception | None = None
+
+    def names(self, request: FindNames) -> NamesFound:
+        return NamesFound(known=self.known)
+
+    def search(self, request: Search) -> Ranking:
+        self.searched.append(request)
+        return self._ranking(request.route, request).top(request.k)
+
+    def search_fused(self, request: SearchFused) -> Fused:
+        self.fused.append(request)
+        if self.failure is not None:
+            raise self.failure
+        rankings = {route: self._ranking(route, request) for route, _ in request.weights}
+        parts = {route: (weight, ScoreFusion().parts[route][1]) for route, weight in request.weights}
+        best = ScoreBounds.of(rankings["lexical"]).high if request.best is None else request.best
+        found = weighted_sum(rankings, parts, bounds={"lexical": ScoreBounds(low=0.0, high=best)}, k=request.k)
+        return Fused(ranking=found, best=best, certificate=Certificate(exact=True, neighbours=1, rows=1, gap=inf))
+
+    def _ranking(self, route: str, request: Search | SearchFused) -> Ranking:
+        """Chunk "a1" is of the document "of a"."""
+        among, documents = getattr(request, "among", None), request.documents
+        kept = {
+            name: score
+            for name, score in self.scores[route].items()
+            if (among is None or name in among) and (documents is None or f"of {name[0]}" in documents)
+        }
+        return ranking(kept, route)
+
+
+class RoutesOnly:
+    """The same store without the formula."""
+
+    routes = FormulaStore.routes
+
+    def __init__(self, store: FormulaStore) -> None:
+        self.search, self.names = store.search, store.names
+
+
+A, B = Name("a", ("of a",)), Name("b", ("of b",))
+OF_TWO = {
+    "lexical": {"a1": 8.0, "b1": 6.0, "a2": 4.0, "b2": 2.0},
+    "dense": {"b2": 0.9, "a2": 0.8, "b1": 0.0, "a1": -0.2},
+    "keyword": {"b1": 2.0},
+}
+
+
+def test_the_whole_ranking_is_the_stores_own_by_the_weights_of_the_formula() -> None:
+    store, embedder = FormulaStore(OF_TWO), FakeEmbedder(8)
+    where = {"kind": "text"}
+    how = ScoreFusion(alpha=0.4, beta=0.7)
+    found = run(retrieve("q", k=2, where=where, fusion=how), services(store, embedder=embedder))
+    (asked,) = store.fused
+    assert (asked.k, asked.where, asked.documents, asked.best) == (2, where, None, None)
+    assert dict(asked.weights) == {"dense": 0.4, "keyword": 0.7, "lexical": pytest.approx(0.6)}
+    assert (embedder.calls, store.searched) == (["q"], [])
+    assert np.array_equal(asked.vector, embedder.embed_query("q"))
+    assert found == store.search_fused(asked).ranking
+    run(retrieve("q", k=2, routes=("lexical", "keyword")), services(store, embedder=embedder))
+    assert [route for route, _ in store.fused[-1].weights] == ["keyword", "lexical"]
+    assert (store.fused[-1].vector, len(embedder.calls)) == (None, 2)  # one of them is the test's own
+
+
+SOME = st.sampled_from([f"{d}{n}" for d in "ab" for n in range(4)])
+RANGES = {"dense": st.floats(-1, 1), "lexical": st.floats(0.01, 30), "keyword": st.integers(1, 5).map(float)}
+
+
+@given(
+    st.fixed_dictionaries({route: st.dictionaries(SOME, score, min_size=1) for route, score in RANGES.items()}),
+    st.sampled_from([(), (A,), (A, B)]),
+    st.integers(1, 8),
+)
+@settings(max_examples=60)
+def test_it_is_the_ranking_of_the_routes_where_these_are_deep_enough(scores, names, k: int) -> None:
+    store = FormulaStore(scores, names)
+    query = " ".join(name.text for name in names) + " q"
+    one, routes = (run(retrieve(query, k=k), services(each)) for each in (store, RoutesOnly(store)))
+    assert (scored(one), one.scale) == (scored(routes), routes.scale)
+
+
+def test_shares_of_names_are_measured_by_the_best_of_the_whole() -> None:
+    store = FormulaStore(OF_TWO, (A, B))
+    run(retrieve("a b q", k=4), services(store))
+    whole, *shares = store.fused
+    assert whole.best is None
+    assert [(share.documents, share.best) for share in shares] == [(("of a",), 8.0), (("of b",), 8.0)]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"fusion": RankFusion()},
+        {"fusion": ScoreFusion(lexical=min_max)},
+        {"routes": ("lexical",)},
+        {"routes": {"lexical": stored("lexical", view="keywords"), "keyword": stored("keyword")}},
+    ],
+)
+def test_another_formula_is_never_asked_of_the_store(how) -> None:
+    store = FormulaStore(OF_TWO)
+    assert run(retrieve("q", k=2, **how), services(store)).hits
+    assert not store.fused
+
+
+@pytest.mark.parametrize(
+    ("failure", "parts"),
+    [
+        (ServiceError("server", "no vectors"), [("formula in one request", "server: no vectors")]),
+        (MissingServiceError("SearchFused", ("Search",)), []),  # nobody who answers searches need know the formula
+    ],
+)
+def test_a_store_that_fails_at_the_formula_still_ranks_by_its_routes_and_it_is_said(failure, parts) -> None:
+    store = FormulaStore(OF_TWO)
+    store.failure = failure
+    found = run(retrieve("q", k=4), services(store))
+    assert (found.hits, told(found)) == (run(retrieve("q", k=4), services(RoutesOnly(store))).hits, parts)
+
+
+@pytest.mark.parametrize(
+    ("failure", "given", "raised"),
+    [
+        (ServiceError("server", "down"), {"on_route_error": "raise"}, RouteError),
+        (FilterError({"x": 1}, "down"), {"where": {"x": 1}}, FilterError),
+    ],
+)
+def test_a_failure_is_raised_where_the_caller_wants_that_and_a_refused_filter_always(failure, given, raised) -> None:
+    store = FormulaStore(OF_TWO)
+    store.failure = failure
+    with pytest.raises(raised, match="down"):
+        run(retrieve("q", k=4, **given), services(store))
+
+
+def test_an_embedder_that_fails_costs_the_dense_route_only() -> None:
+    store = FormulaStore(OF_TWO)
+    found = run(retrieve("q", k=4), services(store, embedder=Flaky(AngleEmbedder(), [FAILS] * 9)))
+    assert not store.fused
+    assert [hit.chunk.id for hit in found.hits] == ["b1", "a1", "a2", "b2"]
+    assert told(found) == [("route dense", "embedder: the model is gone")]

@@ -48,10 +48,6 @@ def test_reading_keeps_what_failed_and_what_is_unknown() -> None:
             assert (found.degraded, found.unknown) == (failed, unknown)
 
 
-def test_nothing_is_asked_of_no_texts() -> None:
-    assert read("oil", ranked()).hits == ()
-
-
 def test_the_formula_by_hand() -> None:
     found = read("oil", ranked("oil pump|seal", "oil|valve weekly"), ReadingOptions(alpha=0.0, whole=0.25))
     scores = Bm25Scorer(["Care\noil pump", "Care\nseal", "Care\noil", "Care\nvalve weekly"]).score("oil")
@@ -61,11 +57,16 @@ def test_the_formula_by_hand() -> None:
     assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(expected)
     assert [hit.chunk.id for hit in found.hits] == ["a0", "b0", "a1", "b1"]
     assert found.scale is Scale.NORMALIZED
-
-
-def test_where_only_the_order_is_known_it_counts_by_rank() -> None:
-    found = read("oil", ranked("seal", "valve", scale=Scale.RANK), ReadingOptions(alpha=0.0, whole=1.0))
-    assert [hit.score for hit in found.hits] == [1.0, 0.5]
+    by_rank = read(
+        "oil", ranked("seal", "valve", "oil", scale=Scale.RANK), ReadingOptions(alpha=0.0, whole=1.0, hits=2)
+    )
+    assert [(hit.chunk.id, hit.score) for hit in by_rank.hits] == [("a0", 1.0), ("b0", 0.5)]
+    assert read("oil", ranked()).hits == ()
+    for name, value in (("hits", 0), ("alpha", 1.5), ("alpha", float("nan")), ("whole", -0.1)):
+        with pytest.raises(ParameterError, match=f"^{name} must be"):
+            ReadingOptions(**{name: value})
+    with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0, got -1"):
+        within_tokens(ranked("x"), -1, len)
 
 
 def test_meaning_counts_as_much_as_alpha_says_and_costs_nothing_at_zero() -> None:
@@ -90,11 +91,6 @@ def test_a_passage_says_how_its_chunk_was_found_and_what_it_is_worth_itself() ->
     assert hit.provenance[1].score == 1.0
 
 
-def test_only_the_first_hits_are_looked_into() -> None:
-    found = read("oil", ranked("seal", "valve", "oil"), ReadingOptions(hits=2))
-    assert {hit.chunk.id for hit in found.hits} == {"a0", "b0"}
-
-
 @given(st.lists(st.text(alphabet="ab |", min_size=1).filter(lambda text: text.strip(" |")), max_size=5))
 def test_every_passage_comes_once_best_first_in_zero_to_one(texts: list[str]) -> None:
     ranking = ranked(*texts)
@@ -115,14 +111,3 @@ def test_a_budget_holds_and_is_not_left_empty_by_one_long_passage(lengths: list[
     assert used <= budget
     assert [hit for hit in ranking.hits if hit in kept] == list(kept)
     assert all(len(hit.chunk.text) > budget - used for hit in ranking.hits if hit not in kept)
-
-
-@pytest.mark.parametrize(("name", "value"), [("hits", 0), ("alpha", 1.5), ("alpha", float("nan")), ("whole", -0.1)])
-def test_options_out_of_range_are_refused(name: str, value: float) -> None:
-    with pytest.raises(ParameterError, match=f"^{name} must be"):
-        ReadingOptions(**{name: value})  # type: ignore[arg-type]
-
-
-def test_a_negative_budget_is_refused() -> None:
-    with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0, got -1"):
-        within_tokens(ranked("x"), -1, len)

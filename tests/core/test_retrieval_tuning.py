@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from math import inf, nan
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import Search, Services, run
 from catena.evaluation import log_rank_index
@@ -32,9 +33,7 @@ from catena.retrieval.tuning import PAGE, REFERENCE, folds_of
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeStore
 
-CHUNKS = {
-    name: Chunk(id=name, document_id="d", position=0, start=0, end=1, text="x") for name in map(chr, range(97, 107))
-}
+CHUNKS = {name: chunk(name) for name in "abcdefghij"}
 Scores = dict[str, dict[str, dict[str, float]]]  # question -> route -> chunk -> raw score
 
 
@@ -107,11 +106,7 @@ def test_recall_by_hand() -> None:
 def needs_names(count: int) -> tuple[Scores, list[Labelled]]:
     """Questions whose answer only the critical terms tell, against a word route that is strong and wrong."""
     scores: Scores = {
-        f"q{number}": {
-            "lexical": {"a": 9.0, "b": 1.0},
-            "dense": {"a": 0.9, "b": 0.1},
-            "keyword": {"b": 1.0},
-        }
+        f"q{number}": {"lexical": {"a": 9.0, "b": 1.0}, "dense": {"a": 0.9, "b": 0.1}, "keyword": {"b": 1.0}}
         for number in range(count)
     }
     return scores, [question(name, "b") for name in scores]
@@ -165,17 +160,6 @@ def test_a_fold_is_judged_by_what_the_others_taught() -> None:
     assert dense.held_out < 1 > lexical.held_out
 
 
-def test_luck_is_not_adopted() -> None:
-    """Half of the questions gain by names, half lose: nothing is learned."""
-    scores, questions = needs_names(8)
-    for number in range(0, 8, 2):
-        scores[f"q{number}"]["keyword"] = {"c": 3.0}
-        questions[number] = question(f"q{number}", "a")
-    found = tuned(scores, questions, folds=4)
-    assert not found.adopted
-    assert (found.alpha, found.beta) == (0.65, 0.3)
-
-
 def test_a_gain_below_what_can_be_detected_leaves_the_defaults() -> None:
     scores, questions = needs_names(40)
     for number in range(3, 40):  # three of forty gain
@@ -192,12 +176,6 @@ def test_what_no_route_found_earns_nothing_and_no_gold_is_left_out() -> None:
     assert found.left_out == 1
     assert found.questions == 2
     assert found.held_out == pytest.approx((0.5 + 1.0) / 2)
-
-
-def test_the_order_of_the_questions_changes_nothing() -> None:
-    scores = random_scores(3, 9)
-    questions = [question(name, "a", group=f"g{int(name[1:]) % 4}") for name in scores]
-    assert tuned(scores, questions) == tuned(scores, questions[::-1])
 
 
 def test_each_route_is_asked_once_and_once_more_for_what_others_found() -> None:
@@ -217,52 +195,38 @@ def test_folds_share_no_name_and_hold_each_question_once(groups: list[frozenset[
     assert sorted(place for part in parts for place in part) == list(range(len(groups)))
     seen = [frozenset().union(*(groups[place] for place in part)) for part in parts]
     assert all(one.isdisjoint(other) for at, one in enumerate(seen) for other in seen[at + 1 :])
+    linked = [Labelled(id=name, text="", items=(), groups=frozenset(name)) for name in ("a", "ab", "bc", "d", "")]
+    assert clusters_of(linked) == [0, 0, 0, 1, 2]
 
 
-def test_questions_are_linked_over_others() -> None:
-    ids = ("a", "ab", "bc", "d", "")
-    questions = [Labelled(id=name, text="", items=(), groups=frozenset(name)) for name in ids]
-    assert clusters_of(questions) == [0, 0, 0, 1, 2]
-
-
-def test_it_travels_as_json(tmp_path: Path) -> None:
+def test_it_travels_as_json_for_its_own_model(tmp_path: Path) -> None:
     found = tuned(*needs_names(6), library="12 chunks")
     found.save(tmp_path / "tuned.json")
     assert Tuned.load(tmp_path / "tuned.json") == found
-    assert json.loads((tmp_path / "tuned.json").read_text())["model"] == "m"
-
-
-def test_it_is_refused_for_another_model() -> None:
-    found = tuned(*needs_names(6))
-    assert found.fusion_for("m").beta == found.beta
+    assert found.fusion_for("m") == ScoreFusion(alpha=found.alpha, beta=found.beta)
     with pytest.raises(ModelMismatchError, match="'m', its vectors are of 'other'"):
         found.fusion_for("other", path="library")
+    with pytest.raises(ParameterError, match="alpha"):
+        Tuned.from_json(json.dumps({**json.loads(found.to_json()), "alpha": 7}))
+    with pytest.raises(ParameterError, match="can be written"):
+        found.save(tmp_path / "no" / "such" / "folder.json")
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": "x"}', '{"format": "catena-tuned-1"}', "{" * 9_000, "null"]
+    ("held", "match"),
+    [
+        (None, "No such file"),
+        (b"\xff\xfe\xff", "UTF-8"),
+        *((text, "catena tune --out") for text in (b"", b"[]", b"{}", b'{"format": "x"}', b"{" * 9_000, b"null")),
+        (b'{"format": "catena-tuned-1"}', "catena tune --out"),
+    ],
 )
-def test_another_file_is_named_as_such(text: str, tmp_path: Path) -> None:
+def test_another_file_is_named_as_such(held: bytes | None, match: str, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
-    file.write_text(text)
-    with pytest.raises(ParameterError, match="catena tune --out"):
+    if held is not None:
+        file.write_bytes(held)
+    with pytest.raises(ParameterError, match=match):
         Tuned.load(file)
-
-
-def test_weights_out_of_range_are_refused_when_loaded() -> None:
-    written = tuned(*needs_names(6)).to_json()
-    with pytest.raises(ParameterError, match="alpha"):
-        Tuned.from_json(json.dumps({**json.loads(written), "alpha": 7}))
-
-
-def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="No such file"):
-        Tuned.load(tmp_path / "none.json")
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(ParameterError, match="UTF-8"):
-        Tuned.load(tmp_path / "bytes")
-    with pytest.raises(ParameterError, match="can be written"):
-        tuned(*needs_names(6)).save(tmp_path / "no" / "such" / "folder.json")
 
 
 @pytest.mark.parametrize(
@@ -272,36 +236,24 @@ def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> Non
         ({"folds": 1}, "folds"),
         ({"folds": 7}, "in at least 7 groups"),
         ({"n": 1}, "n must be"),
-        ({"depth": 0}, "depth"),
-        ({"k": 0}, "k must be"),
         ({"alphas": [1.5]}, "alpha"),
-        ({"betas": [-1.0]}, "beta"),
     ],
 )
 def test_arguments_out_of_their_domain(given: dict, match: str) -> None:
+    scores, questions = needs_names(6)
     with pytest.raises(ParameterError, match=match):
-        tuned(*needs_names(6), **given)
-
-
-def test_an_id_that_occurs_twice() -> None:
-    scores, questions = needs_names(3)
+        tuned(scores, questions, **given)
     with pytest.raises(ParameterError, match="occurs twice"):
         tuned(scores, [*questions, replace(questions[0], text="q1")])
-
-
-def test_a_route_that_fails_ends_the_tuning() -> None:
-    store = FakeStore({"lexical": Ranking((), Scale.SIMILARITY)})
+    no_route = Services(store=FakeStore({"lexical": Ranking((), Scale.SIMILARITY)}), embedder=FakeEmbedder(8))
     with pytest.raises(ServiceError, match="no route"):
-        run(tune(needs_names(4)[1], n=10, model="m", folds=2), Services(store=store, embedder=FakeEmbedder(8)))
+        run(tune(questions, n=10, model="m", folds=2), no_route)
 
 
 # weights from the shape of a corpus
 
 SHAPES = st.builds(
-    CorpusStatistics,
-    documents=st.integers(0, 10**7),
-    average_pages=st.floats(0.01, 10**5),
-    structure=st.floats(0, 1),
+    CorpusStatistics, documents=st.integers(0, 10**7), average_pages=st.floats(0.01, 10**5), structure=st.floats(0, 1)
 )
 
 
@@ -315,12 +267,9 @@ def entry(name: str, *paths: tuple[str, ...], characters: int = 10, pages: int =
     return Entry(document=document, sections=(), chunks=chunks, views=())
 
 
-def test_the_defaults_are_those_of_the_reference_corpus() -> None:
+def test_adapted_weights_by_hand() -> None:
     usual, found = ScoreFusion(), adapted(REFERENCE)
     assert (found.alpha, found.beta) == (pytest.approx(usual.alpha), pytest.approx(usual.beta))
-
-
-def test_adapted_weights_by_hand() -> None:
     plain_book = adapted(CorpusStatistics(documents=1, average_pages=400, structure=0.0))
     assert plain_book.alpha == 0.5
     assert plain_book.beta == pytest.approx(0.6 * 0.05 / 1.05)
@@ -341,15 +290,6 @@ def test_structure_raises_alpha_alone_and_documents_per_page_beta_alone(
         assert first.beta <= second.beta
 
 
-def test_adapted_weights_do_grow() -> None:
-    few, many = (CorpusStatistics(documents=n, average_pages=10, structure=0.5) for n in (10, 1_000))
-    flat, deep = (CorpusStatistics(documents=10, average_pages=10, structure=s) for s in (0.0, 0.9))
-    assert adapted(few).beta < adapted(many).beta
-    assert adapted(few).alpha == adapted(many).alpha
-    assert adapted(flat).alpha < adapted(deep).alpha
-    assert adapted(flat).beta == adapted(deep).beta
-
-
 def test_statistics_of_entries() -> None:
     paged = entry("a", ("A",), ("A", "1"), pages=5)
     unpaged = entry("b", (), characters=4 * PAGE)
@@ -359,19 +299,8 @@ def test_statistics_of_entries() -> None:
     assert found.average_pages == pytest.approx((5 + 4 + 1) / 3)
     assert found.structure == pytest.approx((0.5 + 0.75 + 0.0 + 0.875) / 4)
     assert CorpusStatistics.of([short, paged, unpaged]) == found
-
-
-def test_no_documents_have_a_shape_too() -> None:
-    found = CorpusStatistics.of([])
-    assert (found.documents, found.average_pages, found.structure) == (0, 1.0, 0.0)
-    assert adapted(found).beta == 0.0
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("documents", -1), ("average_pages", 0.0), ("average_pages", inf), ("structure", 1.1), ("structure", nan)],
-)
-def test_what_no_corpus_can_be_is_refused(field: str, value: float) -> None:
-    good = {"documents": 1, "average_pages": 1.0, "structure": 0.5}
-    with pytest.raises(ParameterError, match=field):
-        CorpusStatistics(**{**good, field: value})
+    none = CorpusStatistics.of([])
+    assert (none.documents, none.average_pages, none.structure, adapted(none).beta) == (0, 1.0, 0.0, 0.0)
+    for wrong in ({"documents": -1}, {"average_pages": 0.0}, {"average_pages": inf}, {"structure": 1.1}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            CorpusStatistics(**{"documents": 1, "average_pages": 1.0, "structure": 0.5, **wrong})

@@ -16,7 +16,7 @@ from catena.effects import Complete, Services, Step, run
 from catena.enrichment import Keywords, MadeViews, Summaries, with_views
 from catena.library import FixedLength, Preparation, embed, prepare
 from catena.model import DEFAULT, Chunk, Document, ParameterError, ParseError, Scale
-from catena.retrieval import SECTION_FUSION, ExactUnion, ReadingOptions, ViewSearch, found_by, retrieve
+from catena.retrieval import ExactUnion, ViewSearch, found_by, retrieve
 from catena.store.checks import problems_of
 from catena.structure import SectionChunkOptions
 from catena.testing import FakeEmbedder, FakeLLM
@@ -27,6 +27,7 @@ PUMP = (
     f"# Pump\n\n## Housing\n\n{FILLER}\n\nThe drain plug takes 14 mm keys.\n\n## Seal\n\nReplace the seal yearly.\n"
 )
 SECTIONS = Preparation(chunks=SectionChunkOptions())
+PREPARED = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
 
 
 @pytest.fixture
@@ -61,8 +62,7 @@ def test_a_section_is_one_chunk_and_is_found_by_its_best_passage(library: Librar
 
 
 def test_what_is_longer_than_a_vector_can_say_has_a_vector_per_passage() -> None:
-    entry = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
-    step = embed(entry)
+    step = embed(PREPARED)
     (request,) = next(step)
     with pytest.raises(StopIteration) as done:
         step.send([FakeEmbedder(4).embed_documents(request.texts)])
@@ -74,9 +74,8 @@ def test_what_is_longer_than_a_vector_can_say_has_a_vector_per_passage() -> None
 
 
 def test_what_is_known_is_not_embedded_again() -> None:
-    entry = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
     embedder = FakeEmbedder(4)
-    step = embed(entry)
+    step = embed(PREPARED)
     (request,) = next(step)
     with pytest.raises(StopIteration) as done:
         step.send([embedder.embed_documents(request.texts)])
@@ -84,7 +83,7 @@ def test_what_is_known_is_not_embedded_again() -> None:
     known = {(kind, name): row for kind, name, row in zip(first.kinds, first.digests, first.rows, strict=True)}
     dropped = next(iter(known))
     left = {name: row for name, row in known.items() if name != dropped}
-    step = embed(entry, known=left)
+    step = embed(PREPARED, known=left)
     (request,) = next(step)
     assert len(request.texts) == 1
     with pytest.raises(StopIteration) as again:
@@ -98,11 +97,10 @@ def test_each_view_finds_and_says_so(library: Library) -> None:
     assert set(found_by(found.hits[0])) == {"headed", "keywords", "summary"}
     alone = library.search_views("seal", ViewSearch(views=("keywords",), rule=ExactUnion()), k=1)
     assert [hit.chunk.path[-1] for hit in alone.hits] == ["Seal"]
-
-
-def test_views_that_no_chunk_has_are_named(library: Library) -> None:
-    with pytest.raises(ParameterError, match=r"views must be kinds of view that this library holds \(headed, keyw"):
-        library.search_views("seal", ViewSearch(views=("headed", "questions")))
+    (best, *_) = library.search_views("Which keys does the plug take?", ViewSearch(views=("passage",))).hits
+    assert {way.route for way in best.provenance} == {"dense", "lexical", "dense+lexical"}
+    usual = {"routes": ("dense", "lexical"), "by_name": False}  # without passages: fused by the usual formula
+    assert library.search("drain plug", **usual) == run(retrieve("drain plug", **usual), library.services)
 
 
 def test_passages_fill_a_budget_with_exact_slices(library: Library, manual: Path) -> None:
@@ -139,26 +137,6 @@ def test_equal_sections_are_asked_about_once_and_views_stand_as_in_a_new_library
                 assert library.get("pump") == new.get("pump")
 
 
-def test_async_finds_the_same(library: Library) -> None:
-    async def found() -> tuple[object, ...]:
-        query = "How often is the seal replaced?"
-        return await library.asearch(query), await library.asearch_views(query), await library.apassages(query)
-
-    query = "How often is the seal replaced?"
-    assert asyncio.run(found()) == (library.search(query), library.search_views(query), library.passages(query))
-
-
-def test_fixed_lengths_may_end_where_sections_do() -> None:
-    document = Document(id="d", text=PUMP, title="Pump")
-    across = prepare(document, Preparation(chunks=FixedLength(tokens=300, inside_sections=False)))
-    inside = prepare(document, Preparation(chunks=FixedLength(tokens=300)))
-    assert [chunk.path for chunk in across.chunks] == [()]
-    assert [chunk.path[-1] for chunk in inside.chunks] == ["Housing", "Seal"]
-    assert {view.kind for view in inside.views} == {"headed", "passage"}
-    with pytest.raises(ParameterError, match="tokens must be an integer >= 1, got 0"):
-        FixedLength(tokens=0)
-
-
 def test_short_chunks_stay_without_passages_and_their_fingerprint_stays() -> None:
     entry = prepare(Document(id="d", text=PUMP, title="Pump"))
     assert {view.kind for view in entry.views} == {"headed"}
@@ -167,10 +145,6 @@ def test_short_chunks_stay_without_passages_and_their_fingerprint_stays() -> Non
     prints = {how.fingerprint("x") for how in (Preparation(), *others)}
     assert len(prints) == 4
     assert SECTIONS.fingerprint("x") != Preparation(chunks=SectionChunkOptions(), passage_tokens=50).fingerprint("x")
-
-
-def test_weights_of_the_formula_add_up() -> None:
-    assert sum(weight for name, (weight, _) in SECTION_FUSION.parts.items() if name != "keyword") == 1.0
 
 
 # What a change costs
@@ -223,12 +197,6 @@ def test_a_view_that_fails_is_said_and_asked_for_again(tmp_path: Path, manual: P
         assert len([v for v in library.get(library.document_id(manual)).views if v.kind == "keywords"]) == 1
 
 
-def test_a_model_that_nobody_gave_is_named(tmp_path: Path, manual: Path) -> None:
-    how = Preparation(views=(Keywords(by="llm"),))
-    with Library.open(tmp_path / "library", preparation=how) as library, pytest.raises(ParameterError, match="llm"):
-        library.index(manual)
-
-
 @dataclass(frozen=True, slots=True)
 class Shouted:
     """A maker of one's own."""
@@ -240,14 +208,6 @@ class Shouted:
     def make(self, chunks: tuple[Chunk, ...], title: str) -> Step[MadeViews]:
         yield from ()
         return MadeViews(texts=tuple((f"{title}: {chunk.text.upper()}",) for chunk in chunks))
-
-
-def test_views_of_ones_own_are_indexed_and_searched(tmp_path: Path, manual: Path) -> None:
-    how = Preparation(chunks=SectionChunkOptions(), views=(Shouted(),))
-    with Library.open(tmp_path / "library", preparation=how) as library:
-        library.index(manual)
-        found = library.search_views("seal", ViewSearch(views=("shouted",), rule=ExactUnion()), k=1)
-        assert found_by(found.hits[0]) == {"shouted": 1}
 
 
 def test_a_part_of_a_long_section_that_failed_is_asked_for_again_alone(tmp_path: Path, manual: Path) -> None:
@@ -262,16 +222,6 @@ def test_a_part_of_a_long_section_that_failed_is_asked_for_again_alone(tmp_path:
         library.index(manual)
         assert "Replace the seal" not in "".join(call.prompt for call in broken.calls[before:])
         assert paid(broken) > before
-
-
-def test_a_printed_table_of_contents_says_what_the_sections_are() -> None:
-    titles = ("Care of the pump", "Repair", "Spare parts")
-    entries = "".join(f"{title} ........ {page}\n" for page, title in enumerate(titles, start=2))
-    text = f"Contents\n\n{entries}\n" + "".join(f"{title}\n\nOil it weekly.\n\n" for title in titles)
-    document = Document(id="d", text=text, title="Pump")
-    found = [chunk.path for chunk in prepare(document, SECTIONS).chunks]
-    assert found == [(), *((title,) for title in titles)]
-    assert {chunk.path for chunk in prepare(document).chunks} == {()}
 
 
 def test_what_is_left_out_on_purpose_is_no_contradiction(tmp_path: Path) -> None:
@@ -295,49 +245,20 @@ def test_what_should_have_a_chunk_and_has_none_is_a_contradiction() -> None:
     assert f"section {entry.chunks[0].section} is left out, and has a chunk" in list(problems_of(left_out))
 
 
-def test_a_short_section_is_its_own_summary(tmp_path: Path) -> None:
-    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline")))
-    with Library.open(tmp_path / "library", preparation=how) as library:
-        library.add(Document(id="pump", text="# Pump\n\nReplace the seal yearly.", media_type="text/markdown"))
-        (hit,) = library.search_views("When is the seal replaced?").hits
-        assert found_by(hit)["summary"] == 1
-        own = [view.text for view in library.get("pump").views if view.kind == "summary"]
-        assert own == [hit.chunk.text]
-
-
-def test_the_view_of_passages_is_searched_by_words_and_by_meaning(library: Library) -> None:
-    (best, *_) = library.search_views("Which keys does the plug take?", ViewSearch(views=("passage",))).hits
-    assert {way.route for way in best.provenance} == {"dense", "lexical", "dense+lexical"}
-
-
-def test_routes_without_passages_are_fused_by_the_usual_formula(library: Library) -> None:
-    found = library.search("drain plug", routes=("dense", "lexical"), by_name=False)
-    assert found == run(retrieve("drain plug", routes=("dense", "lexical"), by_name=False), library.services)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Preparation(chunks="sections"), r"chunks must be ChunkOptions\(...\), SectionChunkOptions"),
-        (lambda: Preparation(passage_tokens="100"), "passage_tokens must be an integer >= 1, got '100'"),
         (lambda: Preparation(passage_tokens=nan), "passage_tokens must be an integer >= 1, got nan"),
-        (lambda: Preparation(views=Keywords()), "views must be a tuple, each item of type ViewMaker"),
         (lambda: Preparation(views="keywords"), "views must be a tuple, each item of type ViewMaker"),
         (lambda: Preparation(views=(Keywords,)), "views must be makers of views that are made"),
         (lambda: Preparation(views=(Shouted(kind="passage"),)), "none that Catena takes: .*passage"),
-        (lambda: FixedLength(tokens=nan), "tokens must be an integer >= 1, got nan"),
-        (lambda: FixedLength(inside_sections="no"), "inside_sections must be True or False"),
-        (lambda: SectionChunkOptions(min_characters="1"), "min_characters must be an integer >= 1, got '1'"),
+        (lambda: FixedLength(tokens=0), "tokens must be an integer >= 1, got 0"),
         (lambda: SectionChunkOptions(leave_out=(1,)), "leave_out must be a tuple, each item a string"),
-        (lambda: SectionChunkOptions(leave_out=None), "leave_out must be a tuple, each item a string"),
         (lambda: ViewSearch(views="headed"), "views must be a tuple, each item a string"),
         (lambda: ViewSearch(routes=()), "routes must be a sequence of at least one name"),
-        (lambda: ViewSearch(routes=None), "routes must be a tuple, each item a string"),
         (lambda: ViewSearch(rule=ExactUnion), "rule must be PaperQuota"),
-        (lambda: ViewSearch(fusion="rrf"), "fusion must be ScoreFusion"),
-        (lambda: ViewSearch(on_view_error="no"), "on_view_error must be one of raise, degrade"),
-        (lambda: ReadingOptions(hits="3"), "hits must be an integer >= 1, got '3'"),
-        (lambda: ReadingOptions(alpha="0.5"), "alpha must be a number >= 0 and <= 1"),
+        (lambda: run(with_views(PREPARED, ["keywords"]), Services()), "view maker must be an object with kind"),
     ],
 )
 def test_wrong_options_are_named_where_they_are_made(make: Callable[[], object], message: str) -> None:
@@ -345,20 +266,14 @@ def test_wrong_options_are_named_where_they_are_made(make: Callable[[], object],
         make()
 
 
-@pytest.mark.parametrize("budget", [-1, nan, 1.5, "100", True])
-def test_a_budget_is_checked_before_anything_is_searched(library: Library, budget: Any) -> None:
-    with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0"):
-        library.passages("drain plug", budget_tokens=budget)
-
-
-def test_options_of_another_type_are_named(library: Library) -> None:
+def test_wrong_questions_are_named_before_anything_is_searched(library: Library) -> None:
+    wrong: Any
+    for wrong in (-1, nan, 1.5, "100", True):
+        with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0"):
+            library.passages("drain plug", budget_tokens=wrong)
     with pytest.raises(ParameterError, match="how must be ViewSearch"):
         library.search_views("drain plug", "headed")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="reading must be ReadingOptions"):
         library.passages("drain plug", reading="fast")  # type: ignore[arg-type]
-
-
-def test_what_is_no_maker_is_named() -> None:
-    entry = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
-    with pytest.raises(ParameterError, match="view maker must be an object with kind, asks_model, version and make"):
-        run(with_views(entry, ["keywords"]), Services())  # type: ignore[list-item]
+    with pytest.raises(ParameterError, match=r"views must be kinds of view that this library holds \(headed, keyw"):
+        library.search_views("seal", ViewSearch(views=("headed", "questions")))

@@ -85,21 +85,6 @@ def test_where_the_link_from_the_left_is_stale_that_from_the_right_is_tried() ->
     assert store.asked == [("gone",), ("d1",)]
 
 
-def test_a_link_to_another_place_or_document_is_not_taken() -> None:
-    links, other = chain(5), chain(5, "e")
-    astray = [replace(links[0], next="d3"), replace(links[2], previous="e1")]
-    (found,) = run(follow_links([("d", 1, 2)], astray), ById([*links, *other]).services())
-    assert found == ()
-
-
-def test_what_is_known_stays_when_a_link_leads_to_another_chunk_of_its_place() -> None:
-    links = chain(3)
-    impostor = replace(links[2], chunk=replace(links[2].chunk, id="impostor"))
-    astray = replace(links[0], next="impostor")
-    (found,) = run(follow_links([("d", 1, 3)], [astray, links[2]]), ById([*links, impostor]).services())
-    assert [chunk.id for chunk in found] == ["d1", "d2"]
-
-
 def test_nothing_is_asked_without_links_or_gaps() -> None:
     bare = [Linked(linked.chunk) for linked in chain(3)]
     store = ById([])
@@ -148,21 +133,11 @@ def test_linked_chunks_are_neighbours_and_others_are_apart() -> None:
     assert positions(placed_by_links(turned, {})) == {"z": 0, "a": 2, "b": 4}
 
 
-def test_links_count_for_more_than_offsets() -> None:
-    chunks = [chunk("a", 50), chunk("b", 0), chunk("c", 90)]
-    assert positions(placed_by_links(chunks, {"a": "b"})) == {"a": 0, "b": 1, "c": 3}
-
-
 def test_rings_second_links_and_links_to_nowhere_are_survived() -> None:
     chunks = [chunk("a", 0), chunk("b", 10), chunk("c", 20)]
     assert positions(placed_by_links(chunks, {"a": "b", "b": "c", "c": "a"})) == {"a": 0, "b": 1, "c": 2}
     assert positions(placed_by_links(chunks, {"a": "c", "b": "c"})) == {"a": 0, "c": 1, "b": 3}
     assert positions(placed_by_links(chunks, {"a": "a", "b": "elsewhere"})) == {"a": 0, "b": 2, "c": 4}
-
-
-def test_a_link_to_another_document_joins_nothing() -> None:
-    chunks = [chunk("a"), chunk("b", document_id="e")]
-    assert positions(placed_by_links(chunks, {"a": "b"})) == {"a": 0, "b": 0}
 
 
 @given(st.permutations(range(9)), st.dictionaries(st.integers(0, 8), st.integers(0, 12)))

@@ -123,28 +123,15 @@ def test_every_rule_gives_probabilities_in_the_order_of_the_scores(scores: list[
     assert np.all(np.diff(found) >= -1e-12)  # what rounding may do; `reranking` irons it out
 
 
-@given(st.lists(unit, min_size=1, max_size=10), parameters, parameters)
-def test_the_beta_cdf_keeps_the_order_for_any_parameters(scores: list[float], a: float, b: float) -> None:
-    assert np.all(np.diff(BetaCDF(a, b)(np.sort(scores))) >= -1e-12)
-
-
-def test_beta_calibration_with_unit_parameters_changes_nothing() -> None:
+def test_rules_by_hand() -> None:
     grid = np.linspace(0.001, 0.999, 99)
     assert BetaCalibration(1.0, 1.0, 0.0)(grid) == pytest.approx(grid, abs=1e-12)
-
-
-def test_beta_calibration_is_certain_of_nothing() -> None:
-    low, high = BetaCalibration(1.0, 1.0, 0.0)([-4.0, 7.0])
-    assert (low, high) == pytest.approx((1e-6, 1.0 - 1e-6))
-
-
-def test_logits_become_probabilities_without_overflow() -> None:
+    assert BetaCalibration(1.0, 1.0, 0.0)([-4.0, 7.0]) == pytest.approx((1e-6, 1.0 - 1e-6))  # certain of nothing
     assert Logistic()([-1e4, 0.0, 1e4, -np.inf]).tolist() == [0.0, 0.5, 1.0, 0.0]
     assert Composed(Logistic(), COHERE)(0.0) == pytest.approx(0.5)
-
-
-def test_cosines_are_brought_into_the_unit_interval() -> None:
     assert Linear(-1.0, 1.0)([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0]).tolist() == [0.0, 0.0, 0.5, 0.75, 1.0, 1.0]
+    assert len({rule.identity for rule in RULES}) == len(RULES)
+    assert Composed(Logistic(), COHERE).identity == "logistic(1.0, 0.0), then beta-cdf(0.4, 0.4)"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.identity)
@@ -159,29 +146,16 @@ def test_a_rule_is_a_value(rule: Calibration) -> None:
     assert np.array_equal(grid, kept)
 
 
-def test_identities_tell_the_rules_apart() -> None:
-    assert len({rule.identity for rule in RULES}) == len(RULES)
-    assert Composed(Logistic(), COHERE).identity == "logistic(1.0, 0.0), then beta-cdf(0.4, 0.4)"
-
-
 @pytest.mark.parametrize(
     ("make", "named"),
     [
         (lambda: BetaCDF(0.0, 1.0), "a must be in"),
-        (lambda: BetaCDF(1.0, float("nan")), "b must be in"),
         (lambda: BetaCDF(1.0, 2e6), "b must be in"),
         (lambda: BetaCDF("0.4", 1.0), "a must be in"),  # type: ignore[arg-type]
-        (lambda: BetaCDF(10**400, 1.0), "a must be in"),
-        (lambda: Constant(None), "value must be in"),  # type: ignore[arg-type]
-        (lambda: Logistic("1"), "slope must be > 0"),  # type: ignore[arg-type]
-        (lambda: Constant(1.2), "value must be in"),
         (lambda: BetaCalibration(-0.1, 1.0, 0.0), "a must be >= 0"),
-        (lambda: BetaCalibration(1.0, -1.0, 0.0), "b must be >= 0"),
         (lambda: BetaCalibration(1.0, 1.0, float("inf")), "c must be"),
         (lambda: Logistic(0.0), "slope must be > 0"),
-        (lambda: Logistic(1.0, float("inf")), "shift must be"),
         (lambda: Linear(1.0, 1.0), "high must be above low"),
-        (lambda: Linear(float("-inf"), 1.0), "low must be"),
         (lambda: COHERE([0.1, float("nan")]), "scores must be numbers"),
         (lambda: Identity()(["much"]), "scores must be numbers"),
     ],

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import FetchChunks, FetchText, Handler, Services, arun, run
+from catena.effects import FetchChunks, FetchText, Handler, Services, run
 from catena.model import (
     Chunk,
     Degraded,
@@ -29,8 +26,9 @@ from catena.model import (
     ServiceError,
     Unknown,
 )
-from catena.segments import BALANCED, Explanation, Extraction, ExtractionParams, dsrag_compatible, explain, extract
+from catena.segments import BALANCED, Explanation, Extraction, ExtractionParams, explain, extract
 from catena.segments.adjacency import common_path, joined, segment_of
+from catena.testing.fakes import FakeStore
 
 PLAIN = replace(BALANCED, length_adjustment="off")
 
@@ -113,13 +111,16 @@ def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
     extraction = store.extract(found)
     assert store.asked[0] == FetchChunks(spans=(("a", 4, 6), ("a", 31, 44)))  # 44 to 59 has 16 chunks
     assert places(extraction) == [("a", 3, 7), ("a", 30, 30), ("a", 44, 44), ("a", 59, 59)]
-
-
-def test_without_a_penalty_gaps_cost_nothing_and_segments_end_at_chunks_found() -> None:
-    store = Store({"a": 60})
-    found = store.ranking(("a", 3, 0.9), ("a", 10, 0.9), ("a", 40, 0.9))
-    extraction = store.extract(found, params=replace(PLAIN, irrelevance_penalty=0.0))
-    assert places(extraction) == [("a", 3, 10), ("a", 40, 40)]
+    free = store.extract(
+        store.ranking(("a", 3, 0.9), ("a", 10, 0.9), ("a", 40, 0.9)), params=replace(PLAIN, irrelevance_penalty=0.0)
+    )
+    assert places(free) == [("a", 3, 10), ("a", 40, 40)]  # without a penalty gaps cost nothing
+    other = Store({"a": 5})
+    assert places(other.extract(other.ranking(("a", 2, 0.9)))) == [("a", 2, 2)]
+    for rankings in ((), (Ranking((), Scale.PROBABILITY),), (other.ranking(("a", 0, 0.1)),)):
+        for params in (PLAIN, replace(PLAIN, selection="optimal")):
+            assert other.extract(*rankings, params=params).segments == ()
+    assert other.asked == []  # no gap and no joint
 
 
 def test_what_is_lent_to_neighbours_is_fetched_and_explained() -> None:
@@ -148,12 +149,14 @@ def test_a_segment_is_the_exact_slice_with_what_its_chunks_have_in_common() -> N
     assert found.value == pytest.approx(0.95 - 0.18 - 0.18 + 0.95 * 0.9672161 - 0.18)
     (hit,) = extraction.ranking().hits
     assert (extraction.ranking().scale, hit.chunk.text, hit.score) == (Scale.VALUE, segment.text, found.value)
-
-
-def test_no_gap_and_no_joint_asks_for_nothing() -> None:
-    store = Store({"a": 5})
-    assert places(store.extract(store.ranking(("a", 2, 0.9)))) == [("a", 2, 2)]
-    assert store.asked == []
+    for texts in ({}, {"a": "Another version. " + store.texts["a"]}):  # none, or one that does not agree
+        other = Store({"a": 9}, texts=bool(texts))
+        other.texts |= texts
+        (joined_,) = other.extract(other.ranking(("a", 3, 0.95), ("a", 4, 0.95))).segments
+        assert joined_.segment.text == store.texts["a"][joined_.segment.start : joined_.segment.end]
+    assert common_path([(), ("a",)]) == common_path([("a",), ("b",)]) == ()
+    paged = segment_of([piece(0, "one", 0, pages=(2, 3)), piece(3, "two", 1)])
+    assert (paged.pages, paged.lines, paged.positions) == ((2, 3), None, (0, 1))
 
 
 def test_a_chunk_that_the_store_does_not_have_is_a_wall() -> None:
@@ -161,20 +164,6 @@ def test_a_chunk_that_the_store_does_not_have_is_a_wall() -> None:
     assert places(Store({"a": 9}).extract(Store({"a": 9}).ranking(*found))) == [("a", 3, 6)]
     store = Store({"a": 9}, without=[("a", 4)])
     assert places(store.extract(store.ranking(*found))) == [("a", 5, 6), ("a", 3, 3)]
-
-
-def test_without_document_text_the_chunks_are_joined_length_preservingly() -> None:
-    store = Store({"a": 9}, texts=False)
-    (found,) = store.extract(store.ranking(("a", 3, 0.95), ("a", 4, 0.95))).segments
-    assert found.segment.text == store.texts["a"][found.segment.start : found.segment.end]
-
-
-def test_a_text_that_does_not_agree_with_the_chunks_is_not_taken() -> None:
-    store = Store({"a": 9})
-    right = store.texts["a"]
-    store.texts["a"] = "Another version. " + right
-    (found,) = store.extract(store.ranking(("a", 3, 0.95), ("a", 4, 0.95))).segments
-    assert found.segment.text == right[found.segment.start : found.segment.end]
 
 
 def test_segments_that_touch_are_merged_with_both_their_queries() -> None:
@@ -188,12 +177,6 @@ def test_segments_that_touch_are_merged_with_both_their_queries() -> None:
     assert merged.value == pytest.approx(sum(hit.value for hit in apart.segments)) == apart.value
 
 
-def test_segments_of_two_documents_never_merge() -> None:
-    store = Store({"a": 5, "b": 5})
-    extraction = store.extract(store.ranking(("a", 4, 0.95), ("b", 0, 0.95), ("a", 3, 0.9), ("b", 1, 0.9)))
-    assert places(extraction) == [("a", 3, 4), ("b", 0, 1)]
-
-
 def test_the_order_is_by_score_by_place_or_as_picked() -> None:
     store = Store({"a": 60, "b": 60})
     one = store.ranking(("b", 50, 0.99), ("a", 9, 0.8))
@@ -205,25 +188,6 @@ def test_the_order_is_by_score_by_place_or_as_picked() -> None:
     assert ordered("score") == [("b", 50, 50), ("b", 1, 1), ("a", 9, 9)]
     assert ordered("reading") == [("b", 1, 1), ("b", 50, 50), ("a", 9, 9)]
     assert ordered("picked") == [("b", 50, 50), ("b", 1, 1), ("a", 9, 9)]
-
-
-def test_equal_segments_are_ranked_by_id() -> None:
-    store = Store({"a": 3, "b": 3})
-    found = store.extract(
-        store.ranking(("b", 0, 0.9)), store.ranking(("a", 0, 0.9)), params=replace(PLAIN, order="picked")
-    )
-    assert places(found) == [("b", 0, 0), ("a", 0, 0)]
-    ids = [hit.chunk.id for hit in found.ranking().hits]
-    assert ids == sorted(hit.segment.id for hit in found.segments)
-
-
-def test_documents_outside_the_first_chunks_are_left_out() -> None:
-    store = Store({"a": 9, "b": 9})
-    extraction = store.extract(
-        store.ranking(("a", 0, 0.95), ("b", 0, 0.95), ("a", 8, 0.9)), params=replace(PLAIN, top_k=1)
-    )
-    assert {document for document, *_ in places(extraction)} == {"a"}
-    assert extraction.considered.documents == ("a",)
 
 
 def test_a_budget_in_tokens_counts_chunks_and_headers() -> None:
@@ -242,39 +206,12 @@ def test_a_budget_in_tokens_counts_chunks_and_headers() -> None:
     assert places(store.extract(found, params=one_segment, count=words)) == [("a", 0, 0), ("a", 20, 20)]
 
 
-def test_a_budget_in_tokens_counts_what_stands_between_chunks() -> None:
-    store = Store({"a": 9})
-    found = store.ranking(("a", 3, 0.95), ("a", 4, 0.95))
-    whole = len(store.texts["a"][store.chunks["a", 3].start : store.chunks["a", 4].end])
-    for budget, expected in ((whole, [("a", 3, 4)]), (whole - 1, [("a", 3, 3)])):
-        params = replace(PLAIN, overall_max_tokens=budget)
-        assert places(store.extract(found, params=params, count=len)) == expected
-        texts = [hit.segment.text for hit in store.extract(found, params=params, count=len).segments]
-        assert sum(map(len, texts)) <= budget
-
-
 def test_what_rankings_say_besides_hits_is_kept() -> None:
     store = Store({"a": 3})
     ranking = replace(store.ranking(("a", 1, 0.9)), degraded=(Degraded("dense", "down"),), unknown=(Unknown("X9"),))
     extraction = store.extract(ranking, ranking)
     assert (extraction.degraded, extraction.unknown) == (ranking.degraded, ranking.unknown)
     assert extraction.ranking().degraded == ranking.degraded
-
-
-def test_nothing_found_is_no_segment() -> None:
-    store = Store({"a": 3})
-    for rankings in ((), (Ranking((), Scale.PROBABILITY),), (store.ranking(("a", 0, 0.1)),)):
-        for params in (PLAIN, replace(PLAIN, selection="optimal"), BALANCED):
-            extraction = store.extract(*rankings, params=params)
-            assert extraction.segments == () == extraction.ranking().hits
-            assert extraction.value == 0
-    assert store.asked == []
-
-
-async def test_it_runs_async_all_the_same() -> None:
-    store = Store({"a": 20})
-    ranking = store.ranking(("a", 6, 0.95), ("a", 4, 0.95))
-    assert (await arun(extract([ranking], params=PLAIN), store.services)).segments == store.extract(ranking).segments
 
 
 # Texts of chunks without a document's text.
@@ -358,44 +295,22 @@ def test_what_is_read_never_exceeds_the_tokens_and_headings_between_chunks_count
     assert read <= explain(extraction).used <= budget
 
 
-def test_a_path_is_what_all_paths_begin_with() -> None:
-    assert common_path([("a", "b"), ("a", "b", "c"), ("a", "b", "d")]) == ("a", "b")
-    assert common_path([("a",), ("b",)]) == ()
-    assert common_path([("a", "b")]) == ("a", "b")
-    assert common_path([(), ("a",)]) == ()
-
-
-def test_pages_that_only_some_chunks_have_are_kept() -> None:
-    segment = segment_of([piece(0, "one", 0, pages=(2, 3)), piece(3, "two", 1)])
-    assert (segment.pages, segment.lines, segment.positions) == ((2, 3), None, (0, 1))
-
-
 # What is refused.
 
 
-def test_unlike_scores_are_refused_with_what_to_do() -> None:
+def test_what_is_no_ranking_of_probabilities_or_has_no_count_is_refused() -> None:
     with pytest.raises(ScaleError, match="rerank and calibrate first"):
         Store({}).extract(Ranking((), Scale.SIMILARITY))
-
-
-def test_one_ranking_where_several_are_meant_is_named() -> None:
     with pytest.raises(ParameterError, match="rankings must be a sequence of them, one per query"):
         run(extract(Ranking((), Scale.PROBABILITY)), Store({}).services)  # type: ignore[arg-type]
-
-
-def test_tokens_cannot_be_limited_without_counting_them() -> None:
     for name in ("max_tokens", "overall_max_tokens"):
         with pytest.raises(ParameterError, match="count must be given where max_tokens or overall_max_tokens is"):
             Store({}).extract(params=replace(PLAIN, **{name: 100}))
-
-
-def test_two_chunks_at_one_place_are_refused() -> None:
     one, two = piece(0, "one", 3), replace(piece(9, "two", 3), id="other")
-    ranking = Ranking((Hit(one, 0.9), Hit(two, 0.8)), Scale.PROBABILITY)
     with pytest.raises(
         ParameterError, match=r"position of chunk 'other' must be its own place.*'p3' has it too, got 3"
     ):
-        Store({}).extract(ranking)
+        Store({}).extract(Ranking((Hit(one, 0.9), Hit(two, 0.8)), Scale.PROBABILITY))
 
 
 def test_a_store_that_fails_or_is_not_there_is_an_error_and_not_a_shorter_segment() -> None:
@@ -497,77 +412,17 @@ def test_fetching_only_the_gaps_that_matter_changes_nothing(
         assert extraction.value == pytest.approx(sum(pick.value for pick in optimal(track, limits)), abs=1e-9)
 
 
-_SEEDED = """
-from itertools import product
-from catena.effects import Services, run
-from catena.segments import BALANCED, dsrag_compatible, explain, extract
-from catena.model import Chunk, Hit, Ranking, Scale
-from dataclasses import replace
-
-def chunk(name, number):
-    start = 9 * number
-    return Chunk(
-        id=f"{name}{number}", document_id=name, position=number, start=start, end=start + 5, text="words"
-    )
-
-class Bare:
-    routes = ()
-    def search(self, request):
-        raise LookupError
-
-rankings = [
-    Ranking(tuple(Hit(chunk(name, number), 0.9) for number, name in product(range(4), names)), Scale.PROBABILITY)
-    for names in ("fabced", "xdayf")
-]
-for params in (dsrag_compatible(), replace(BALANCED, reference_length=5, selection="optimal")):
-    found = run(extract(rankings, params=params), Services(store=Bare()))
-    print([(hit.segment.id, hit.value, hit.queries) for hit in found.segments], explain(found).as_dict())
-"""
-
-
-@pytest.mark.slow
-def test_any_hash_seed_gives_the_same_bytes() -> None:
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", _SEEDED],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-    assert "segment" in outputs.pop()
-
-
-def test_compatible_settings_pick_as_the_article_reports_them() -> None:
-    store = Store({"a": 30})
-    ranking = store.ranking(("a", 3, 0.95), ("a", 5, 0.95), ("a", 20, 0.9))
-    assert places(store.extract(ranking, params=dsrag_compatible())) == [("a", 3, 5), ("a", 20, 20)]
-
-
 SHORT = replace(BALANCED, length_adjustment="off", max_chunks=3)
 
 
-def chunk(name: str, number: int) -> Chunk:
-    return Chunk(
-        id=f"{name}{number}", document_id=name, position=number, start=9 * number, end=9 * number + 5, text="words"
-    )
-
-
 def explained(*found: tuple[str, int, float], params: ExtractionParams = SHORT) -> Explanation:
-    ranking = Ranking(tuple(Hit(chunk(name, number), score) for name, number, score in found), Scale.PROBABILITY)
-    return explain(run(extract([ranking], params=params, count=len), Services(store=Empty())))
-
-
-class Empty:
-    """A store that holds no chunk and no text."""
-
-    identity, routes = "empty", ()
-
-    def search(self, request: object) -> Ranking:
-        return Ranking((), Scale.SIMILARITY)
+    hits = (
+        Hit(replace(piece(9 * n, "words", n), id=f"{name}{n}", document_id=name), score) for name, n, score in found
+    )
+    store = FakeStore({})  # holds no chunk and no text
+    return explain(
+        run(extract([Ranking(tuple(hits), Scale.PROBABILITY)], params=params, count=len), Services(store=store))
+    )
 
 
 def test_every_chunk_shows_what_made_its_value() -> None:
@@ -598,12 +453,10 @@ def test_every_reason_is_given_where_it_holds() -> None:
     assert reason(told, "a", 9) == "within the budget, other segments are worth more"
     told = explained(("a", 0, 0.9), params=replace(SHORT, max_tokens=4))
     assert reason(told, "a", 0) == "alone more than the 4 tokens that there is room for"
-
-
-def test_a_left_out_chunk_has_no_value() -> None:
     told = explained(("a", 0, 0.9), ("b", 0, 0.9), params=replace(SHORT, top_k=1))
-    assert told.chunks[-1].worths[0].value is None
-    assert told.chunks[-1].worths[0].rank == 1
+    assert (told.chunks[-1].worths[0].value, told.chunks[-1].worths[0].rank) == (None, 1)
+    told = explained(("a", 4, 0.9), params=replace(SHORT, overall_max_tokens=50))
+    assert (told.in_tokens, told.used, told.budget) == (True, 5, 50)
 
 
 def test_it_is_a_table_and_json() -> None:
@@ -617,8 +470,3 @@ def test_it_is_a_table_and_json() -> None:
     again = json.loads(json.dumps(told.as_dict()))
     assert again["chunks"][0]["worths"][0]["value"] == pytest.approx(0.72)
     assert again["params"]["irrelevance_penalty"] == 0.18
-
-
-def test_tokens_used_are_told_where_the_budget_is_in_tokens() -> None:
-    told = explained(("a", 4, 0.9), params=replace(SHORT, overall_max_tokens=50))
-    assert (told.in_tokens, told.used, told.budget) == (True, 5, 50)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Rate, Services, arun, run
+from catena.effects import Services, arun, run
 from catena.model import (
     Chunk,
     Degraded,
@@ -26,8 +27,8 @@ from catena.model import (
     ServiceError,
     Unknown,
 )
-from catena.segments import COHERE, BetaCDF, Calibration, Constant, Identity, Linear, Logistic, by_rank, rerank
-from catena.segments.reranking import calibrated
+from catena.segments import COHERE, Constant, Linear, Logistic, by_rank, rerank
+from catena.segments.calibration import calibrated
 from catena.testing import FakeReranker
 
 
@@ -65,47 +66,23 @@ def test_hits_are_ordered_by_raw_score_and_hold_its_probability() -> None:
         Provenance(route="rerank", rank=1, score=0.9),
     )
     assert reranker.calls == [("q", ("low", "high", "middle"))]
-
-
-def test_ties_keep_their_old_rank() -> None:
-    texts = [f"t{number}" for number in range(8)]
-    reranker = by_text(dict.fromkeys(texts, 0.3) | {"t5": 0.7})
-    found = run(rerank("q", ranking_of(*texts), calibration=Identity()), Services(reranker=reranker))
-    assert ids(found) == ["c5", "c0", "c1", "c2", "c3", "c4", "c6", "c7"]
-
-
-def test_a_constant_believes_only_the_order() -> None:
-    reranker = by_text({"a": -3.0, "b": 8.0})
-    found = run(rerank("q", ranking_of("a", "b"), calibration=Constant(0.8)), Services(reranker=reranker))
-    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("c1", 0.8), ("c0", 0.8)]
-
-
-def test_the_text_that_is_scored_is_the_callers_choice() -> None:
-    reranker = FakeReranker()
-    step = rerank("q", ranking_of("a"), calibration=COHERE, text_of=lambda found: f"Title\n\n{found.text}")
-    run(step, Services(reranker=reranker))
-    assert reranker.calls == [("q", ("Title\n\na",))]
+    assert ids(run(rerank("q", given, calibration=COHERE, k=1), Services(reranker=reranker))) == ["c1"]
+    empty = Ranking((), Scale.RANK, (Degraded("x", "y"),))
+    assert run(rerank("q", empty, calibration=COHERE), Services()) == replace(empty, scale=Scale.PROBABILITY)
+    texts = [f"t{number}" for number in range(4)]  # ties keep their old rank
+    tied = by_text(dict.fromkeys(texts, 0.3) | {"t2": 0.7})
+    found = run(rerank("q", ranking_of(*texts), calibration=Constant(0.8)), Services(reranker=tied))
+    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [(name, 0.8) for name in ("c2", "c0", "c1", "c3")]
 
 
 def test_requests_are_bounded_and_asked_in_one_batch() -> None:
-    step = rerank("q", ranking_of(*"abcde"), calibration=COHERE, batch=2)
-    assert [request.texts for request in next(step)] == [("a", "b"), ("c", "d"), ("e",)]  # type: ignore[attr-defined]
+    step = rerank("q", ranking_of(*"abcde"), calibration=COHERE, batch=2, text_of=lambda found: f"+{found.text}")
+    requests = next(step)
+    assert [request.texts for request in requests] == [("+a", "+b"), ("+c", "+d"), ("+e",)]  # type: ignore[attr-defined]
+    assert {request.purpose for request in requests} == {"rerank"}  # type: ignore[attr-defined]
     with pytest.raises(StopIteration) as ended:
         step.send([(0.1, 0.2), (0.3, 0.4), (0.5,)])
     assert ids(ended.value.value) == ["c4", "c3", "c2", "c1", "c0"]
-
-
-def test_no_hits_ask_nothing() -> None:
-    empty = Ranking((), Scale.RANK, (Degraded("x", "y"),))
-    found = run(rerank("q", empty, calibration=COHERE), Services())
-    assert found == Ranking((), Scale.PROBABILITY, (Degraded("x", "y"),))
-
-
-def test_k_cuts_after_the_new_order() -> None:
-    reranker = by_text({"a": 0.1, "b": 0.2, "c": 0.9})
-    found = run(rerank("q", ranking_of("a", "b", "c"), calibration=COHERE, k=1), Services(reranker=reranker))
-    assert ids(found) == ["c2"]
-    assert run(rerank("q", ranking_of("a"), calibration=COHERE, k=0), Services(reranker=FakeReranker())).hits == ()
 
 
 @given(st.lists(st.floats(-30.0, 30.0), max_size=25), st.integers(1, 7), st.sampled_from(list(Scale)))
@@ -194,29 +171,11 @@ def test_a_rankings_own_scores_are_calibrated_in_place() -> None:
     assert [hit.score for hit in found.hits] == pytest.approx([0.8, 0.4])
     assert found.scale is Scale.PROBABILITY
     assert calibrated(Ranking((), Scale.NORMALIZED), COHERE) == Ranking((), Scale.PROBABILITY)
-
-
-@pytest.mark.parametrize("scale", [Scale.PROBABILITY, Scale.VALUE, Scale.RANK])
-def test_what_is_a_probability_already_or_only_an_order_is_not_calibrated(scale: Scale) -> None:
-    with pytest.raises(ScaleError, match=scale.value):
-        calibrated(ranking_of("a", scale=scale), COHERE)
-
-
-def test_hits_that_are_not_best_first_are_refused() -> None:
-    turned = Ranking((Hit(chunk(0, "a"), 0.1), Hit(chunk(1, "b"), 0.9)), Scale.SIMILARITY)
+    for scale in (Scale.PROBABILITY, Scale.VALUE, Scale.RANK):
+        with pytest.raises(ScaleError, match=scale.value):
+            calibrated(ranking_of("a", scale=scale), COHERE)
     with pytest.raises(ParameterError, match="best first"):
-        calibrated(turned, Identity())
-
-
-@given(st.lists(st.floats(0.0, 1.0), max_size=20), st.floats(0.05, 20.0), st.floats(0.05, 20.0))
-def test_calibrated_scores_never_rise(scores: list[float], a: float, b: float) -> None:
-    falling = sorted(scores, reverse=True)
-    hits = tuple(Hit(chunk(number, "t"), score) for number, score in enumerate(falling))
-    rule: Calibration = BetaCDF(a, b)
-    found = calibrated(Ranking(hits, Scale.SIMILARITY), rule)
-    assert [hit.chunk for hit in found.hits] == [hit.chunk for hit in hits]
-    assert all(one.score >= other.score for one, other in pairwise(found.hits))
-    assert [hit.score for hit in found.hits] == pytest.approx(rule(falling).tolist(), abs=1e-12)
+        calibrated(Ranking(cosines.hits[::-1], Scale.SIMILARITY), Linear(-1.0, 1.0))
 
 
 def test_by_rank_gives_all_hits_one_probability() -> None:
@@ -225,9 +184,3 @@ def test_by_rank_gives_all_hits_one_probability() -> None:
     assert by_rank(ranking_of("a")).hits[0].score == 0.8
     with pytest.raises(ParameterError, match="value must be"):
         by_rank(ranking_of("a"), 1.5)
-
-
-def test_the_request_names_its_purpose() -> None:
-    (request,) = next(rerank("q", ranking_of("a"), calibration=COHERE))
-    assert isinstance(request, Rate)
-    assert request.purpose == "rerank"

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from catena import Library
-from catena.answering import AnswerOptions, answer_from
 from catena.effects import Services, run
 from catena.model import ParameterError, Scale, ServiceError, citation
 from catena.segments import BALANCED, COHERE, Constant, Identity, SegmentSearch, find_segments
 from catena.testing import FakeLLM, FakeReranker
 from catena.text import count_tokens
-from conftest import printed_under_hash_seeds
 
 MANUAL = """# {name} manual
 
@@ -79,14 +77,13 @@ def test_segments_are_exact_slices_of_the_right_document(library: Library) -> No
     assert best.place == entry.document.place_of(best.start, best.end)
     assert found.ranking().scale is Scale.VALUE
     assert citation(best).startswith("HX210 manual")
-
-
-def test_a_budget_in_tokens_counts_headers(library: Library) -> None:
-    tight = replace(BALANCED, overall_max_tokens=60, minimum_value=0.0)
-    with_headers = library.segments(QUESTION, SegmentSearch(extraction=tight))
-    without = library.segments(QUESTION, SegmentSearch(extraction=tight, header=None))
-    taken = [sum(len(hit.segment.text) for hit in found.segments) for found in (with_headers, without)]
-    assert 0 < taken[0] < taken[1]
+    how = SegmentSearch(queries_by="decomposition")
+    assert asyncio.run(library.asegments(QUESTION, how)).segments == library.segments(QUESTION, how).segments
+    assert asyncio.run(library.aanswer(QUESTION, how)) == library.answer(QUESTION, how)
+    tight = SegmentSearch(extraction=replace(BALANCED, overall_max_tokens=60, minimum_value=0.0))
+    both = library.segments(QUESTION, tight), library.segments(QUESTION, replace(tight, header=None))
+    with_headers, without = (sum(len(hit.segment.text) for hit in found.segments) for found in both)
+    assert 0 < with_headers < without  # a budget in tokens counts headers
 
 
 def test_without_settings_the_budget_decides_and_a_reranker_that_is_calibrated_takes_the_preset(
@@ -166,21 +163,6 @@ def test_an_answer_is_proved_by_its_source(library: Library) -> None:
     assert all(conflict.note in prompt for conflict in answered.conflicts)
 
 
-def test_async_gives_the_same(library: Library) -> None:
-    how = SegmentSearch(queries_by="decomposition")
-    assert asyncio.run(library.asegments(QUESTION, how)).segments == library.segments(QUESTION, how).segments
-    assert asyncio.run(library.aanswer(QUESTION, how)) == library.answer(QUESTION, how)
-
-
-def test_headers_and_conflicts_can_be_left_out(library: Library) -> None:
-    found = library.segments("Which fuse is fitted in the HX200 and the HX210?")
-    plain = AnswerOptions(header=None, conflicts=False)
-    answered = run(answer_from("Which fuse?", found.segments, plain), library.services)
-    assert answered.conflicts == ()
-    assert "Document context" not in answered.context.text
-    assert "Document context" in run(answer_from("Which fuse?", found.segments), library.services).context.text
-
-
 def test_the_best_segment_is_returned_though_it_is_worth_little_and_that_is_said(library: Library) -> None:
     found = library.segments(QUESTION, SegmentSearch(extraction=BALANCED))
     (best,) = found.segments
@@ -190,29 +172,6 @@ def test_the_best_segment_is_returned_though_it_is_worth_little_and_that_is_said
     assert best.value == max(hit.value for hit in every.segments)
     assert every.degraded == ()
     assert library.segments(QUESTION, SegmentSearch(extraction=BALANCED, never_empty=False)).segments == ()
-
-
-def test_bad_options_are_named_before_anything_is_searched() -> None:
-    bad = {
-        SegmentSearch: {
-            "depth": 0, "budget_tokens": 0, "most_queries": 0, "queries_by": "chance", "extraction": "precision",
-            "calibration": "cohere",
-        },
-        AnswerOptions: {"budget_tokens": -1, "layout": "tree", "max_tokens": 0},
-    }  # fmt: skip
-    for options, values in bad.items():
-        for name, value in values.items():
-            with pytest.raises(ParameterError, match=name):
-                options(**{name: value})
-
-
-def test_models_that_were_not_given_are_named(tmp_path: Path) -> None:
-    with Library.open(tmp_path / "library") as library:
-        for how, name in ((SegmentSearch(rerank=True), "reranker"), (SegmentSearch(queries_by="llm"), "llm")):
-            with pytest.raises(ParameterError, match=f"{name} must be given to"):
-                library.segments("Which fuse?", how)
-        with pytest.raises(ParameterError, match="llm must be given to"):
-            library.answer("Which fuse?")
 
 
 def test_the_order_in_which_answers_come_changes_nothing(library: Library) -> None:
@@ -232,32 +191,6 @@ def test_the_order_in_which_answers_come_changes_nothing(library: Library) -> No
     assert {query for query, _ in reranker.calls} == set(late.asked)  # each ranking by its own query
 
 
-_WHOLE = """
-import sys
-from catena import Library
-from catena.effects import run
-from catena.segments import explain
-from catena.model.ids import digest
-from catena.answering.answers import answer_from
-from catena.segments.search import SegmentSearch
-from catena.testing.fakes import FakeLLM
-
-question = "What are the torque and the fuse of the HX200? What are the torque and the fuse of the HX210?"
-with Library.open(sys.argv[1], llm=FakeLLM(lambda request: "None. [1]"), create=False) as library:
-    found = library.segments(question, SegmentSearch(queries_by="decomposition"))
-    answered = run(answer_from(question, found.segments), library.services)
-    notes = [conflict.note for conflict in answered.conflicts]
-    print(digest(repr(found.segments), repr(explain(found).as_dict()), answered.context.text, repr(notes)))
-    assert notes and len(found.segments) > 1, (notes, found.segments)
-"""
-
-
-@pytest.mark.slow
-def test_any_hash_seed_gives_the_same_segments_context_and_conflicts(library: Library) -> None:
-    outputs = printed_under_hash_seeds(_WHOLE, str(library.store.path))
-    assert len(outputs) == 1
-
-
 def test_a_constant_is_believed_of_shares_of_names_too(library: Library) -> None:
     question = "Which fuse is fitted in the HX200 and the HX210?"
     assert library.search(question).scale is Scale.RANK
@@ -265,3 +198,16 @@ def test_a_constant_is_believed_of_shares_of_names_too(library: Library) -> None
         library.segments(question, SegmentSearch(extraction=LOOSE, calibration=Constant(p))).value for p in (0.9, 0.5)
     ]
     assert values[0] > values[1]
+
+
+def test_bad_options_and_models_that_were_not_given_are_named(tmp_path: Path) -> None:
+    for name, value in {"depth": 0, "budget_tokens": 0, "most_queries": 0, "queries_by": "chance"}.items():
+        with pytest.raises(ParameterError, match=name):
+            SegmentSearch(**{name: value})  # type: ignore[arg-type]
+    for name, value in {"extraction": "precision", "calibration": "cohere"}.items():
+        with pytest.raises(ParameterError, match=name):
+            SegmentSearch(**{name: value})  # type: ignore[arg-type]
+    with Library.open(tmp_path / "library") as library:
+        for how, name in ((SegmentSearch(rerank=True), "reranker"), (SegmentSearch(queries_by="llm"), "llm")):
+            with pytest.raises(ParameterError, match=f"{name} must be given to"):
+                library.segments("Which fuse?", how)

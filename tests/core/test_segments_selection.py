@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from math import fsum
+from math import fsum, nextafter
 from typing import Any
 
 import numpy as np
@@ -137,10 +137,6 @@ def test_queries_take_turns_or_the_best_goes_first() -> None:
     assert [(pick.start, pick.query) for pick in greedy(on, limits(1, 2), joint=True)] == [(0, 0), (2, 0)]
 
 
-def test_a_segment_stays_within_its_document() -> None:
-    assert spans(greedy(track([[0.9, 0.8, 0.7, 0.6]], [2, 4]), limits(4, 4))) == [(0, 2), (2, 4)]
-
-
 def test_ties_go_to_the_lowest_start_then_the_shortest_then_the_lowest_query() -> None:
     assert spans(greedy(track([[0.5, 0.0, 0.5]]), limits(1, 1))) == [(0, 1)]
     assert spans(greedy(track([[0.0, 0.5, 0.0]]), limits(3, 1 + 2))) == [(0, 2), (2, 3)]
@@ -192,6 +188,7 @@ def test_a_segment_counts_for_the_query_that_values_it_most() -> None:
 @pytest.mark.parametrize("select", [greedy, optimal])
 def test_a_segment_worth_exactly_the_minimum_is_taken(select: Any) -> None:
     assert select(track([[0.1, 0.2]]), limits(2, 2, 0.1 + 0.2)) == (SelectedSegment(0, 2, 0.1 + 0.2, 0),)
+    assert select(track([[0.1, 0.2]]), limits(2, 2, nextafter(0.1 + 0.2, 1.0))) == ()
     assert select(track([[0.1, 0.2]]), limits(2, 2, 0.3000001)) == () == select(track([[0.5]]), limits(1, 1, 0.51))
 
 
@@ -244,40 +241,23 @@ def test_optimal_is_what_brute_force_finds(problem: tuple[ChunkSequence, Selecti
     assert worth(optimal(on, of)) == pytest.approx(brute_force(on, of), abs=1e-9)
 
 
-@pytest.mark.slow
-def test_optimal_is_what_brute_force_finds_on_thousands_of_inputs() -> None:
-    draw = np.random.default_rng(7)
-    gained = 0
-    for _ in range(2_000):
-        size = int(draw.integers(1, 16))
-        on = track(
-            draw.normal(draw.choice([-0.1, 0.2]), 0.4, (int(draw.integers(1, 4)), size)).tolist(),
-            [size] if size < 5 else [3, size],
-            tokens=draw.integers(1, 9, size).tolist(),
-            heads=draw.integers(0, 4, size).tolist(),
-        )
-        in_tokens = bool(draw.random() < 0.5)
-        budget = int(draw.integers(1, 40 if in_tokens else 10))
-        of = limits(int(draw.integers(1, 7)), budget, float(draw.choice([0.0, 0.3])), in_tokens=in_tokens)
-        best = worth(optimal(on, of))
-        assert best == pytest.approx(brute_force(on, of), abs=1e-9)
-        gained += best > worth(greedy(on, of)) + 1e-9
-    assert gained > 200
-
-
+@pytest.mark.parametrize("in_tokens", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_optimal_agrees_with_a_dense_programme_where_the_pool_is_not_everything(seed: int) -> None:
+def test_optimal_agrees_with_a_dense_programme_where_the_pool_is_not_everything(seed: int, in_tokens: bool) -> None:
     """Enough candidates that the price is found among the best of them only."""
     draw = np.random.default_rng(seed)
     values = draw.normal(0.1, 0.5, 1_500)
-    on, of = track([values.tolist()]), limits(6, 12, 0.2)
+    tokens = draw.integers(3, 9, 1_500)
+    on = track([values.tolist()], tokens=tokens, heads=0 * tokens)
+    of = limits(6, 61 if in_tokens else 12, 0.2, in_tokens=in_tokens)
     best = np.zeros((on.size + 1, of.budget + 1))
     prefix = np.concatenate(([0.0], np.cumsum(values)))
     for end in range(1, on.size + 1):
         best[end] = best[end - 1]
         for start in range(max(0, end - of.max_chunks), end):
-            value, cost = prefix[end] - prefix[start], end - start
-            if min(values[start], values[end - 1]) >= 0 and value >= of.minimum_value:
+            value = prefix[end] - prefix[start]
+            cost = int(tokens[start:end].sum()) if in_tokens else end - start
+            if min(values[start], values[end - 1]) >= 0 and value >= of.minimum_value and cost <= of.budget:
                 best[end, cost:] = np.maximum(best[end, cost:], best[start, : of.budget + 1 - cost] + value)
     assert worth(optimal(on, of)) == pytest.approx(best[-1, -1], abs=1e-9)
 
@@ -301,26 +281,6 @@ def test_selections_keep_to_every_limit(problem: tuple[ChunkSequence, SelectionB
         assert min(row[pick.start], row[pick.end - 1]) >= 0
         assert pick.value == sum(row[pick.start : pick.end].tolist())
     assert (on.values == before).all()
-
-
-@given(problems())
-def test_optimal_is_never_worth_less_than_greedy(problem: tuple[ChunkSequence, SelectionBounds]) -> None:
-    on, of = problem
-    best = worth(optimal(on, of))
-    assert best >= max(worth(greedy(on, of)), worth(greedy(on, of, joint=True))) - 1e-9
-
-
-@given(problems(), st.randoms(use_true_random=False))
-def test_the_order_of_queries_does_not_change_the_best_sum(
-    problem: tuple[ChunkSequence, SelectionBounds], draw: Any
-) -> None:
-    on, of = problem
-    order = list(range(len(on.values)))
-    draw.shuffle(order)
-    turned = ChunkSequence(values=on.values[order], ends=on.ends, tokens=on.tokens, heads=on.heads)
-    # one segment of two chunks, and each of them for the query that values it as much, are worth the same
-    assert worth(optimal(turned, of)) == pytest.approx(worth(optimal(on, of)), abs=1e-9)
-    assert spans(greedy(turned, of, joint=True)) == spans(greedy(on, of, joint=True))
 
 
 # What is refused.

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale, ScaleError
 from catena.segments import (
@@ -23,7 +21,6 @@ from catena.segments import (
     weighted_values,
 )
 from catena.segments.sequence import neighbour_bonus
-from catena.testing.strategies import rankings
 from conftest import needs_data
 
 
@@ -83,13 +80,6 @@ def test_the_reference_grids_come_out() -> None:
         assert value * length_factors(length, "scale") == pytest.approx(seed_era, abs=1e-12)
 
 
-@given(st.lists(st.integers(0, 5_000), min_size=1), st.sampled_from(["scale", "floor", "boost_only", "off"]))
-def test_a_longer_chunk_never_weighs_less(lengths: list[int], adjustment: LengthAdjustment) -> None:
-    factors = length_factors(sorted(lengths), adjustment)
-    assert (np.diff(factors) >= 0).all()
-    assert (factors >= 0).all()
-
-
 @pytest.mark.parametrize(
     ("lengths", "adjustment", "reference"), [([-1], "scale", 700), ([1], "scale", 0), ([1], "no", 1)]
 )
@@ -105,18 +95,6 @@ def test_documents_are_those_of_the_first_chunks_by_best_rank_then_id() -> None:
     assert documents_considered([first, second], 3) == ("b", "d", "a")
     assert documents_considered([first], 4) == ("b", "a", "c")
     assert documents_considered([], 4) == ()
-
-
-@given(
-    st.lists(rankings(Scale.PROBABILITY, min_value=0, max_value=1), max_size=4).flatmap(
-        lambda found: st.tuples(st.just(found), st.permutations(found))
-    ),
-    st.integers(1, 6),
-)
-def test_the_order_of_queries_does_not_change_the_documents(
-    both: tuple[list[Ranking], list[Ranking]], top: int
-) -> None:
-    assert documents_considered(both[0], top) == documents_considered(both[1], top)
 
 
 def test_similarities_are_no_probabilities() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.enrichment import LEDGER, Moves, ViewChanges, ViewRecord, record_key, written_by_model
-from catena.model import Degraded, ParameterError, View
+from catena.enrichment import LEDGER, Moves, ViewRecord, record_key, written_by_model
+from catena.model import ParameterError, View
 
 names = st.text(max_size=5)
 records = st.builds(
@@ -69,14 +69,6 @@ def test_of_equal_chunks_what_was_written_of_the_first_is_kept() -> None:
         View(chunk_id="b", kind="keywords", text="oil"),
     ]
     assert written_by_model(views) == {"m": (("questions", "One?"), ("questions", "Two?"))}
-
-
-def test_changes_add_up() -> None:
-    lost = Degraded("summary of chunk a", "refused")
-    both = ViewChanges(views_added=1, views_kept=2, degraded=(lost,)) + ViewChanges(
-        views_added=3, parents_deleted=1, degraded=(lost,)
-    )
-    assert both == ViewChanges(views_added=4, views_kept=2, parents_deleted=1, degraded=(lost, lost))
 
 
 @pytest.mark.parametrize("text", ["", "no record", "[]", '{"source": "a"}', '{"source": 1, "written": 2}', "null"])

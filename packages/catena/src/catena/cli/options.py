@@ -19,7 +19,7 @@ from catena.model.options import declared
 if TYPE_CHECKING:
     from catena.library import SegmentSearchOptions
     from catena.library.pipeline import Preparation
-    from catena.retrieval.limits import OnUnknown
+    from catena.retrieval.routes import OnUnknown
 
 _MOST = 1e9  # a limit above it is a guard of the core, and says nothing to a reader
 _Make: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -145,8 +145,7 @@ def file_path(given: str) -> Path:
 
 
 FilePaths: TypeAlias = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path),
+    list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path)
 ]
 LibraryPath: TypeAlias = Annotated[
     Path, typer.Option("--library", "-l", metavar="PATH", envvar="CATENA_LIBRARY", help="The folder of the library.")

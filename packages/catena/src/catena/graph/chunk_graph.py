@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from catena.effects.services import Cancel
 from catena.effects.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 from catena.graph.edges import JoinedBy, NodeSets, all_edges, joined_by, shared_words
-from catena.graph.node import Node
-from catena.graph.options import GraphOptions
+from catena.graph.options import GraphOptions, Node
 from catena.graph.semantic import Tick, nearest, unit
 from catena.graph.state import GraphState, PlaceChanges, state_of, updated_state
 from catena.graph.storage import load, save, to_line, to_networkx, to_node, write_graphml
@@ -335,9 +334,9 @@ class ChunkGraph:
             ParameterError: a kind of edge that the graph does not have.
         """
         (kind,) = self._kinds((kind,))
-        edges = all_edges(self._state, self.options, kind)
-        starts = starts_of(np.bincount(edges.source, minlength=len(self)))
-        return EdgeTable(starts=starts, targets=edges.target.astype(np.int32), weights=edges.weight)
+        source, target, weight = all_edges(self._state, self.options, kind)
+        starts = starts_of(np.bincount(source, minlength=len(self)))
+        return EdgeTable(starts=starts, targets=target.astype(np.int32), weights=weight)
 
     def degrees(self) -> NDArray[np.int32]:
         """Return how many neighbours each node has, by any kind, shape (nodes,)."""

@@ -1,25 +1,32 @@
-"""Read the edges of nodes from the state of a graph: their weights, the words shared, a description for people."""
+"""Find the edges of nodes in the state of a graph: their weights, the words shared, a description for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.node import Node, words_of
-from catena.graph.options import GraphOptions, TermEdges, rarity
+from catena.graph.options import GraphOptions, Node, rarity, words_of
 from catena.graph.semantic import NO_NODE
 from catena.graph.state import GraphState
-from catena.graph.term_index import EdgeRows, TermIndex, all_joined, distinct, ranges, starts_of, term_number
-from catena.graph.words import title_number
+from catena.graph.term_index import TermIndex, distinct, ranges, starts_of, term_number, title_number
 from catena.model import Edge
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 from catena.text.phrases import outermost
 
 _ORDER = (STRUCTURAL, SEMANTIC, KEYWORD, NAME, MENTION)
+_AT_ONCE = 1_024  # nodes
+_SETS = 256  # of one node, at most, that are worth their making
 _WORDS = 5  # of one kind of edge: enough to see why
+
+
+Edges: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+"""Edges as three arrays: the index of the source, the place of the target, the weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,16 +60,21 @@ class NodeSets:
     def of(cls, state: GraphState, options: GraphOptions, kinds: Sequence[str]) -> NodeSets:
         """Return the sets of all nodes of a graph; at least one kind is asked for."""
         by_name = {kind.name: kind for kind in options.term_kinds}
-        parts = [_sets_of(state, options, kind) for kind in kinds]
+        least = [by_name[kind].more_than + 1 if kind in by_name else 1 for kind in kinds]
+        return cls.joined(kinds, [_sets_of(state, options, kind) for kind in kinds], least, state.size)
+
+    @classmethod
+    def joined(cls, kinds: Sequence[str], parts: Sequence[_Part], least: Sequence[int], nodes: int) -> NodeSets:
+        """Return the sets of several kinds of edge together."""
         offsets = starts_of(np.array([len(part.members) for part in parts])).tolist()
         places = np.concatenate([part.places for part in parts])
         order = places.argsort(kind="stable")
         firsts = [part.firsts + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
         return cls(
             kinds=tuple(kinds),
-            least=np.array([by_name[kind].more_than + 1 if kind in by_name else 1 for kind in kinds]),
+            least=np.array(least),
             rarest=np.array([kind in (MENTION, MENTIONED) for kind in kinds]),
-            starts=starts_of(np.bincount(places, minlength=state.size)),
+            starts=starts_of(np.bincount(places, minlength=nodes)),
             columns=np.arange(len(parts), dtype=np.int8).repeat([len(part.places) for part in parts])[order],
             weights=np.concatenate([part.weights for part in parts], dtype=np.float64)[order],
             firsts=np.concatenate(firsts)[order],
@@ -116,13 +128,39 @@ class _Part:
     members: NDArray[np.integer]
 
 
-def all_edges(state: GraphState, options: GraphOptions, kind: str) -> EdgeRows:
-    """Return all edges of one kind, `source` being a place; ordered."""
-    for each in options.term_kinds:
-        if each.name == kind:
-            return all_joined(state.terms[kind], each)
-    source, target, weights = NodeSets.of(state, options, (kind,)).edges(np.arange(state.size))
-    return EdgeRows(source, target, weights[:, 0])
+def all_edges(state: GraphState, options: GraphOptions, kind: str) -> Edges:
+    """Return all edges of one kind from place to place: source, target, weight; ordered.
+
+    Where two nodes have to share several terms, they are sought by the sets of terms that both hold: as many as
+    `comb(terms shared, size of a set)`.
+    """
+    size, index = 1, state.terms.get(kind)
+    if index is not None:
+        of = next(each for each in options.term_kinds if each.name == kind)
+        place, terms = index.pairs()
+        _, holding = index.find(terms)
+        fit = (holding > 1) & (holding <= of.limit(state.size))
+        place, terms = place[fit], terms[fit]
+        most = int(np.bincount(place, minlength=1).max(initial=0))
+        sizes = () if of.weight == "rarity" else (3, 2)
+        size = next((s for s in sizes if s <= of.more_than + 1 and comb(most, s) <= _SETS), 1)
+    if size == 1:
+        return _of_all(NodeSets.of(state, options, (kind,)))
+    sets = TermIndex.of_pairs(*_sharing_sets(place, terms, size, state.size), state.size)
+    source, target, shared = _of_all(NodeSets.joined((kind,), [_sharing(sets, state.size, "count")], [1], state.size))
+    weights = np.searchsorted([comb(s, size) for s in range(size, most + 1)], shared) + size
+    kept = weights > of.more_than
+    return source[kept], target[kept], weights[kept].astype(np.float32)
+
+
+def _of_all(sets: NodeSets) -> Edges:
+    """Return the edges of all nodes by one kind of sets."""
+    nodes = len(sets.starts) - 1
+    found = [(at, sets.edges(np.arange(at, min(at + _AT_ONCE, nodes)))) for at in range(0, max(nodes, 1), _AT_ONCE)]
+    source, target, weight = zip(
+        *((own + at, other, by_kind[:, 0]) for at, (own, other, by_kind) in found), strict=True
+    )
+    return np.concatenate(source), np.concatenate(target), np.concatenate(weight)
 
 
 def _sets_of(state: GraphState, options: GraphOptions, kind: str) -> _Part:
@@ -133,7 +171,7 @@ def _sets_of(state: GraphState, options: GraphOptions, kind: str) -> _Part:
         return _mentioned(state.titles, state.mentions, options.cap)
     for each in options.term_kinds:
         if each.name == kind:
-            return _sharing(state.terms[kind], each)
+            return _sharing(state.terms[kind], each.limit(state.size), each.weight)
     if kind == STRUCTURAL:
         places, side = np.nonzero(state.reading.beside != NO_NODE)
         weights, members = np.ones(len(places), np.float32), state.reading.beside[places, side]
@@ -143,12 +181,12 @@ def _sets_of(state: GraphState, options: GraphOptions, kind: str) -> _Part:
     return _Part(places, weights, np.arange(len(places)), np.ones(len(places), np.int32), members)
 
 
-def _sharing(index: TermIndex, kind: TermEdges) -> _Part:
+def _sharing(index: TermIndex, most: int, weight: str) -> _Part:
     """Return for each term of a node all nodes that hold it, unless the term is too common."""
     holding = np.diff(index.key_starts)
-    fit = (holding > 1) & (holding <= kind.limit(index.nodes))
+    fit = (holding > 1) & (holding <= most)
     sizes = holding[fit]
-    weights = rarity(sizes, index.nodes) if kind.weight == "rarity" else np.ones(len(sizes))
+    weights = rarity(sizes, index.nodes) if weight == "rarity" else np.ones(len(sizes))
     return _Part(
         places=index.places[fit.repeat(holding)],
         weights=weights.repeat(sizes),
@@ -290,3 +328,31 @@ def reason(kind: str, weights: Mapping[str, float], words: Mapping[str, tuple[st
         shared[_WORDS:] = ["…"]
     number = "" if kind == STRUCTURAL else f" {weight:.0f}" if kind == KEYWORD else f" {weight:.2f}"
     return f"{kind}{number}" + (f": {', '.join(shared)}" if shared else "")
+
+
+def _sharing_sets(
+    place: NDArray[np.integer], terms: NDArray[np.uint64], size: int, nodes: int
+) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
+    """Return the sets of `size` terms that nodes hold, as pairs (place, number of the set)."""
+    counts = np.bincount(place, minlength=nodes)
+    starts = starts_of(counts)
+    places, sets = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for count in np.unique(counts[counts >= size]):
+        alike = np.flatnonzero(counts == count)
+        held = terms[starts[alike][:, None] + np.arange(count)]  # ascending in each row
+        for chosen in combinations(range(int(count)), size):
+            number = held[:, chosen[0]]
+            for other in chosen[1:]:
+                number = _mixed(number) + held[:, other]
+            places.append(alike)
+            sets.append(number)
+    place, terms = np.concatenate(places), np.concatenate(sets)
+    order = np.argsort(place, kind="stable")
+    return place[order], terms[order]
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers with their bits mixed, so that sums of several of them do not collide (splitmix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))

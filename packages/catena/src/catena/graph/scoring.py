@@ -41,7 +41,7 @@ class WalkQuestion:
         holding: in how many nodes of the graph each word is, shape (words,), int64.
         nodes: of the graph.
         mean_length: words of a node of the graph, on average.
-        keywords: that seeds have to cover, as `catena.graph.seeds` finds them; none where no seed is sought by
+        keywords: that seeds have to cover, as `catena.graph.search` finds them; none where no seed is sought by
             them.
     """
 

@@ -5,16 +5,18 @@ Each part works without the others; this module composes them in the standard wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from annotated_types import Ge
 
-from catena.effects import Embed, Search, Step, ask
+from catena import prompts
+from catena.effects import Complete, Embed, Search, Step, ask
 from catena.graph.options import WalkOptions
 from catena.graph.scoring import FeatureScorer, Scorer, pose
-from catena.graph.seeds import question_keywords
 from catena.graph.walking import walk
 from catena.model import Chain, Chunk, Degraded, Ranking, Where
 from catena.model.errors import CatenaError, FilterError, MissingServiceError, ParameterError
@@ -24,6 +26,10 @@ from catena.retrieval.fusion import Fusion
 from catena.retrieval.multi_route import retrieve
 from catena.retrieval.routes import DEFAULT_ROUTES, ROUTES, Route, stored
 from catena.retrieval.tuning import Tuned
+from catena.text.names import TermMatcher
+from catena.text.phrases import name_of, named_phrases
+from catena.text.replies import read_items
+from catena.text.words import tokenise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -216,3 +222,99 @@ def _allowing(where: Where | None) -> Callable[[Chunk], bool] | None:
         return None
     fulfils = compiled(where)
     return lambda chunk: fulfils(fields_of(chunk))
+
+
+_MAX_TOKENS = 400
+_CLOSING_MARK = "</question"
+_LONGEST_REPLY = 20_000  # characters; a longer one is a model that does not stop
+_FEWEST_LETTERS = 4  # of a word that is looked for where the question holds no name; one of ideographs has two
+# Words with which questions begin, so that their capitals name nothing; of English and German, others cost a word.
+_BEGINNING = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        what which who whom whose when where why how is are was were do does did has have had can could will would
+        should the a an in on at of for from to by with during after before between and or if that this these those
+        welche welcher welches welchen welchem wer wem wen wessen wann wo woher wohin warum wieso wie ist sind war
+        waren hat haben kann können wird werden wurde wurden der die das den dem ein eine einen im am an auf bei mit
+        nach von und oder zwischen there
+        """,
+    )
+)
+_QUOTED = re.compile(
+    '\u201c([^\u201c\u201d\\n]{2,80})\u201d|\u201e([^\u201e\u201c\\n]{2,80})\u201c|\u00ab([^\u00ab\u00bb\\n]{2,80})\u00bb|"([^"\\n]{2,80})"'
+)
+
+
+def question_keywords(question: str, *, by: Literal["offline", "llm"] = "offline") -> Step[tuple[str, ...]]:
+    """Return the keywords of a question, normalised, in order of place; none is inside another.
+
+    Offline these are its names, codes and quoted words; if it holds none, its longer words without those with which
+    questions begin. A model is asked for all its topics; topics that are not in the question are left out.
+
+    Args:
+        question: as typed.
+        by: "offline" uses rules; "llm" asks a language model once.
+
+    Raises:
+        ParameterError: `by` is neither.
+        ServiceError: the model failed, or listed nothing that is in the question.
+
+    Source: IIER (arXiv 2408.02907), section 3.2 and appendix A.1; as many as there are.
+    """
+    if by not in ("offline", "llm"):
+        raise ParameterError("by", by, "'offline' or 'llm'")
+    if by == "offline" or not question.strip():
+        return offline_question_keywords(question)
+    prompt = prompts.load("question_keywords")
+    request = Complete(
+        prompt=prompt.filled(question=question.strip().replace(_CLOSING_MARK, "< /question")),
+        purpose="question keywords",
+        system=prompt.system,
+        max_tokens=_MAX_TOKENS,
+        prompt_version=prompt.version,
+        schema=prompt.schema,
+        validate=partial(read_question_keywords, question=question),
+    )
+    (reply,) = yield from ask([request])
+    try:
+        return read_question_keywords(reply.text, question)
+    except ValueError:  # a reply that was not checked, as in a dry run
+        return offline_question_keywords(question)
+
+
+def offline_question_keywords(question: str) -> tuple[str, ...]:
+    """Return the names, codes and quoted words of a question, or else its longer words, in order of place."""
+    named = (" ".join(_without_beginning(phrase)) for phrase in named_phrases(question))
+    quoted = (text for match in _QUOTED.findall(question) for text in match)
+    return _standing_in(question, (*named, *quoted)) or _standing_in(question, _content_words(question))
+
+
+def read_question_keywords(reply: str, question: str) -> tuple[str, ...]:
+    """Return the keywords in a model's reply that are in the question, in order of place.
+
+    Raises:
+        ValueError: there is no list that `read_items` reads, or nothing of it is in the question.
+    """
+    if len(reply) > _LONGEST_REPLY:
+        raise ValueError(f"a reply of {len(reply)} characters, more than {_LONGEST_REPLY}")
+    kept = _standing_in(question, read_items(reply))
+    if not kept:
+        raise ValueError("the reply lists nothing that stands in the question")
+    return kept
+
+
+def _standing_in(question: str, phrases: Iterable[str]) -> tuple[str, ...]:
+    return TermMatcher(map(name_of, phrases)).longest_in(question)
+
+
+def _without_beginning(phrase: Sequence[str]) -> Sequence[str]:
+    first = next((place for place, word in enumerate(phrase) if word.lower() not in _BEGINNING), len(phrase))
+    return phrase[first:]
+
+
+def _content_words(question: str) -> Iterator[str]:
+    for word in tokenise(question):
+        ideographs = len(word) == 2 and not word.isascii() and not word.islower()
+        if word not in _BEGINNING and (len(word) >= _FEWEST_LETTERS or ideographs):
+            yield word

@@ -16,11 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.graph import semantic
-from catena.graph.node import Node, Title, titles_of
-from catena.graph.options import GraphOptions
+from catena.graph.options import GraphOptions, Node, Title, titles_of
 from catena.graph.semantic import NO_NODE, NearestNodes, Tick
-from catena.graph.term_index import GrowingRows, TermIndex, TermPairs, distinct, starts_of, term_number, terms_of
-from catena.graph.words import NodeWords, Vocabulary, numbers_said, title_number, titles_said
+from catena.graph.term_index import (
+    GrowingRows,
+    NodeWords,
+    TermIndex,
+    TermPairs,
+    Vocabulary,
+    distinct,
+    numbers_said,
+    starts_of,
+    term_number,
+    terms_of,
+    title_number,
+    titles_said,
+)
 
 P = TypeVar("P")
 T = TypeVar("T", bound=np.generic)
@@ -271,11 +282,7 @@ def compact(state: GraphState) -> GraphState:
 
 
 def _changed_mentions(
-    state: GraphState,
-    places: PlaceChanges,
-    titles: Sequence[Sequence[Title]],
-    own: TermPairs,
-    held: TermPairs,
+    state: GraphState, places: PlaceChanges, titles: Sequence[Sequence[Title]], own: TermPairs, held: TermPairs
 ) -> TermIndex:
     """Return the mentions after a change: new texts may hold all titles, old texts the new ones.
 

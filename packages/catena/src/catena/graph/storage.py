@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from importlib.util import find_spec
@@ -19,15 +18,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.node import Node
-from catena.graph.options import FORMAT, GraphOptions, TermEdges, function_name, keywords_of_node, names_of_node
+from catena.graph.options import FORMAT, GraphOptions, Node, TermEdges, function_name, keywords_of_node, names_of_node
 from catena.graph.semantic import NearestNodes
 from catena.graph.state import GraphState, ReadingOrder, compact
-from catena.graph.term_index import GrowingRows, TermIndex
-from catena.graph.words import NodeWords, Vocabulary
+from catena.graph.term_index import GrowingRows, NodeWords, TermIndex, Vocabulary
 from catena.model import Chunk, FrozenMetadata, plain_metadata
 from catena.model.errors import LibraryError, MissingExtraError, ParameterError
 from catena.model.neighbourhood import SEMANTIC, STRUCTURAL
+from catena.store.derived import checksum
 
 if TYPE_CHECKING:
     import networkx
@@ -72,7 +70,6 @@ IDS: Final = "ids.json"
 VECTORS: Final = "vectors.npy"
 WORDS: Final = "words.npy"
 ARRAYS: Final = "arrays.npz"
-_BLOCK = 1 << 20  # bytes read at once
 _KNOWN = (keywords_of_node, names_of_node)
 
 
@@ -210,11 +207,7 @@ def _options(folder: Path, described: Mapping[str, Any]) -> GraphOptions:
 
 def _stamp(path: Path) -> list[int]:
     """Return size and CRC-32 of a file."""
-    size, crc = 0, 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            size, crc = size + len(block), zlib.crc32(block, crc)
-    return [size, crc]
+    return [path.stat().st_size, checksum(path)]
 
 
 def _read(folder: Path, read: Callable[[], T]) -> T:

@@ -1,19 +1,19 @@
 """Walk over the chunk-interaction graph: from a first ranking to chains of chunks, each hop with its reason.
 
-`walk` reads the seeds, runs one of three strategies (`best_first`, `paper_walk`, `beam`), and describes the result.
+`walk` finds the seeds, runs one of three strategies (`best_first`, `paper_walk`, `beam`), and describes the result.
 What a walk can reach next, and how it is scored, is in `catena.graph.frontier`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
 
-from catena.effects.steps import DescribeEdges, Failed, FetchNodes, Step, ask
+from catena.effects.steps import DescribeEdges, Failed, FetchNodes, FindCovering, Step, ask
 from catena.graph.frontier import (
     Allows,
     FirstRanking,
@@ -25,18 +25,19 @@ from catena.graph.frontier import (
     extended,
     neighbours,
     path_of,
+    pool_frontier,
     scored,
     takeable,
 )
 from catena.graph.options import Strategy, WalkOptions
 from catena.graph.scoring import Scorer, SimilarityScorer, WalkQuestion
-from catena.graph.seeds import find_seeds
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Provenance, Ranking, Scale
 from catena.model.errors import MissingServiceError, ParameterError
 from catena.model.neighbourhood import Neighbourhood, Nodes
 from catena.text.words import tokenise, word_keys
 
 Path: TypeAlias = tuple[VisitedNode, ...]
+_LOOKED_THROUGH = 50  # nodes that cover the most, where a filter or a budget may refuse the best of them
 ROUTE = "graph"
 """The route of a chunk that a walk visited, in its provenance: its place in the walk, and its score there."""
 
@@ -128,6 +129,105 @@ def _pool(first: FirstRanking, words: tuple[str, ...], size: int) -> Step[Nodes]
         (rest,) = yield from ask([FetchNodes(chunk_ids=ids[size:], words=words)])
         top = concatenated([top, rest.take(np.arange(min(len(rest.ids), size - len(top.ids))))])
     return top
+
+
+# The seeds, where a walk begins: in the first ranking, or by the paper's greedy cover of the question's keywords.
+
+
+def find_seeds(context: WalkContext, budget: TokenBudget) -> Step[list[VisitedNode]]:
+    """Return the seeds of a walk, distinct, in order, each within the budget; none if no node can be one.
+
+    The score of one "first" is `1 / rank`, of one by keywords the number of keywords that it is the first to cover,
+    of one "scored" its score.
+    """
+    begins, most = context.options.begins, context.options.most_seeds
+    found: list[VisitedNode] = []
+    if begins in ("first", "both"):
+        found = yield from _first(context, budget, most or 1)
+    if begins == "scored":
+        found = yield from _scored(context, budget, most or 1)
+    if begins in ("keywords", "both"):
+        found += yield from _greedy_cover(context, budget, found)
+    return found or (yield from _first(context, budget, 1))
+
+
+def _first(context: WalkContext, budget: TokenBudget, most: int) -> Step[list[VisitedNode]]:
+    pool = context.pool
+    ranked = ((row, 1.0 / context.first.ranks[chunk_id]) for row, chunk_id in enumerate(pool.ids))
+    return (yield from _affordable(budget, pool, ranked, min(most, context.limit)))
+
+
+def _scored(context: WalkContext, budget: TokenBudget, most: int) -> Step[list[VisitedNode]]:
+    if not context.pool.ids:
+        return []
+    frontier = yield from pool_frontier(context)
+    scores = yield from scored(context, context.pool.take(np.empty(0, dtype=np.intp)), frontier)
+    ranked = ((row, float(scores[row])) for row in frontier.ordered(scores))
+    return (yield from _affordable(budget, context.pool, ranked, min(most, context.limit)))
+
+
+def _affordable(
+    budget: TokenBudget, nodes: Nodes, ranked: Iterable[tuple[int, float]], most: int
+) -> Step[list[VisitedNode]]:
+    """Return the first of (row, score) that fit into the budget."""
+    found: list[VisitedNode] = []
+    for row, score in ranked:
+        if len(found) == most:
+            break
+        if (yield from budget.pay(nodes.ids[row])):
+            found.append(_seed(nodes, row, score))
+    return found
+
+
+def _greedy_cover(
+    context: WalkContext, budget: TokenBudget, before: Sequence[VisitedNode]
+) -> Step[list[VisitedNode]]:
+    """Return the node that covers most of the keywords, then the one that covers most of the rest, and so on.
+
+    Ties go by similarity to the question, then by id. It ends when all keywords are covered or no node covers any
+    that is left. A keyword is covered by a node whose text or titles hold all of its words.
+
+    Source: IIER (arXiv 2408.02907), section 3.2, "seed nodes".
+    """
+    keys = {text: word_keys(text) for text in context.question.keywords}
+    words = tuple(dict.fromkeys([*context.question.words, *(word for key in keys.values() for word in key)]))
+    columns = len(context.question.words)  # of a seed: the words of its keywords come behind them
+    remaining = {text: [words.index(word) for word in key] for text, key in keys.items() if key}
+    sure = context.allows is None and context.options.budget_tokens is None and not before
+    ids = {seed.id for seed in before}
+    most = context.options.most_seeds
+    found: list[VisitedNode] = []
+    while remaining and (most is None or len(found) < most) and len(before) + len(found) < context.limit:
+        nodes: Nodes
+        vector, depth = context.question.vector, 1 if sure else _LOOKED_THROUGH
+        (nodes,) = yield from ask([FindCovering(terms=tuple(remaining), vector=vector, k=depth, words=words)])
+        row = yield from _first_allowed(context, budget, nodes, ids)
+        if row is None:
+            break
+        uncovered = {text: place for text, place in remaining.items() if not nodes.counts[row, place].all()}
+        if nodes.ids[row] not in ids:
+            ids.add(nodes.ids[row])
+            found.append(_seed(nodes, row, float(len(remaining) - len(uncovered)), columns))
+        if len(uncovered) == len(remaining):  # a graph that counts words in another way: there is no end to wait for
+            break
+        remaining = uncovered
+    return found
+
+
+def _first_allowed(context: WalkContext, budget: TokenBudget, nodes: Nodes, known: set[str]) -> Step[int | None]:
+    """Return the first row that may be returned and fits into the budget; a seed known before was paid for."""
+    allowed = yield from context.allowed(nodes.ids)
+    for row, chunk_id in enumerate(nodes.ids):
+        if chunk_id in known or (chunk_id in allowed and (yield from budget.pay(chunk_id))):
+            return row
+    return None
+
+
+def _seed(nodes: Nodes, row: int, score: float, columns: int | None = None) -> VisitedNode:
+    node = nodes.take(np.array([row]))
+    if columns is not None:  # the words of the question come first
+        node = replace(node, counts=node.counts[:, :columns], in_title=node.in_title[:, :columns])
+    return VisitedNode(row=node, score=score, weights={})
 
 
 # The three strategies: from paid seeds, at least one, to the nodes visited and their paths.

@@ -25,9 +25,17 @@ from catena.model.errors import FilterError, LibraryError, MissingServiceError, 
 from catena.model.filters import checked
 from catena.model.options import check_given
 from catena.retrieval.fusion import Fusion, ScoreFusion
-from catena.retrieval.limits import OnUnknown, QuestionLimits
 from catena.retrieval.multi_route import retrieve
-from catena.retrieval.routes import DEFAULT_ROUTES, OnRouteError, Route, dense, dense_by_texts, routes_named
+from catena.retrieval.routes import (
+    DEFAULT_ROUTES,
+    OnRouteError,
+    OnUnknown,
+    QuestionLimits,
+    Route,
+    dense,
+    dense_by_texts,
+    routes_named,
+)
 from catena.retrieval.section_search import (
     SECTION_FUSION,
     SECTION_ROUTES,

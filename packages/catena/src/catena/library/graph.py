@@ -24,8 +24,7 @@ import numpy as np
 from catena.effects import FetchNodes
 from catena.enrichment.view_makers import KIND, keywords_of_view
 from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.node import Node, node_of
-from catena.graph.options import KEYWORDS, NAMES, GraphOptions, TermEdges, function_name
+from catena.graph.options import KEYWORDS, NAMES, GraphOptions, Node, TermEdges, function_name, node_of
 from catena.model.errors import CatenaError, LibraryBusyError, LibraryError, ParameterError
 from catena.store.contents import STAMP, Contents
 from catena.store.derived import Manifest, cleared, seal, what_helps

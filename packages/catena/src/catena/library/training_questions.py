@@ -15,7 +15,7 @@ from catena.evaluation.evidence import EvidenceResult, evaluate_evidence
 from catena.evaluation.question_bank import DocumentNames, Gold, chunks_of_gold
 from catena.graph.feature_training import TrainingCase, Watch, check_cancelled, tell
 from catena.graph.scoring import Scorer, pose
-from catena.graph.seeds import question_keywords
+from catena.graph.search import question_keywords
 from catena.graph.training_data import TrainingQuestion
 from catena.graph.walking import walk
 from catena.model.errors import EvaluationError, ParameterError

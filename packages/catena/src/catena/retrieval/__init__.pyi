@@ -16,8 +16,6 @@ from .late_interaction import LateInteractionReranker as LateInteractionReranker
 from .late_interaction import TokenRows as TokenRows
 from .late_interaction import embed_tokens as embed_tokens
 from .late_interaction import max_sim as max_sim
-from .limits import OnUnknown as OnUnknown
-from .limits import QuestionLimits as QuestionLimits
 from .multi_route import retrieve as retrieve
 from .parent_search import FoundViews as FoundViews
 from .parent_search import rank_parents as rank_parents
@@ -30,6 +28,8 @@ from .queries import search_all as search_all
 from .routes import DEFAULT_ROUTES as DEFAULT_ROUTES
 from .routes import ROUTES as ROUTES
 from .routes import OnRouteError as OnRouteError
+from .routes import OnUnknown as OnUnknown
+from .routes import QuestionLimits as QuestionLimits
 from .routes import Route as Route
 from .routes import dense as dense
 from .routes import dense_by_texts as dense_by_texts

@@ -256,17 +256,14 @@ def _merged(
         degraded.extend(rankings[route].degraded)
         for rank, hit in enumerate(rankings[route].hits, start=1):
             if hit.chunk.id in found:
-                known = hit if hit.provenance else replace(hit, provenance=(_way(route, rank, hit),))
+                way = Provenance(route=route, rank=rank, score=hit.score)
+                known = hit if hit.provenance else replace(hit, provenance=(way,))
                 found[hit.chunk.id].append(known)
     merged = (
         Hit(hits[0].chunk, scores[chunk_id], tuple(way for hit in hits for way in hit.provenance))
         for chunk_id, hits in found.items()
     )
     return Ranking(tuple(merged), scale, tuple(degraded))
-
-
-def _way(route: str, rank: int, hit: Hit) -> Provenance:
-    return Provenance(route=route, rank=rank, score=hit.score)
 
 
 NAME_ROUTE = "name"  # in the provenance of a hit: found as the share of a name, which is its `view`

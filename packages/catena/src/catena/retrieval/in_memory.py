@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import log1p
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from catena.model import Chunk, Hit, Provenance, Ranking, Scale, View
 from catena.model.errors import ParameterError, ServiceError
 from catena.model.filters import compiled, fields_of
 from catena.retrieval.late_interaction import LATE_INTERACTION, TokenRows, embed_tokens, max_sim
+from catena.store.vectors import checked
 from catena.text.words import tokenise
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ class ViewCollection:
         """Return one score per view of this kind, None where this route has none."""
         if request.route == "dense":
             rows = self._vectors.get(kind)
-            return None if rows is None else _dots(rows, request.vector)
+            if rows is None:
+                return None
+            asked = checked(request.vector, rows.shape[-1])
+            return np.asarray(np.vecdot(rows, asked), np.float64)  # row by row, so that equal rows tie
         if request.route == LATE_INTERACTION:
             tokens = self._tokens.get(kind)
             return None if tokens is None else max_sim(request.vector, tokens)
@@ -206,19 +210,6 @@ def collected(
         if late and parts:
             tokens[kind] = yield from embed_tokens(of_kind, batch=batch)
     return ViewCollection(chunks, views, scorers=scorers, vectors=vectors, tokens=tokens)
-
-
-def _dots(rows: NDArray[np.float32], vector: Any) -> NDArray[np.float64]:
-    """Return the dot product of each row with the query's vector; row by row, so that equal rows tie."""
-    allowed = f"{rows.shape[-1]} finite numbers, the query's embedding, for the dense route"
-    try:
-        asked = np.asarray(vector, np.float32)
-    except (TypeError, ValueError):
-        raise ParameterError("vector", vector, allowed) from None
-    if asked.shape != rows.shape[1:] or not np.isfinite(asked).all():
-        raise ParameterError("vector", f"the shape {asked.shape}, or NaN", allowed)
-    dots: NDArray[np.float64] = np.vecdot(rows, asked).astype(np.float64)
-    return dots
 
 
 class Bm25Scorer:

@@ -9,12 +9,15 @@ from catena.effects import Failed, FindNames, NamesFound, Search, Step, ask, tog
 from catena.model import Degraded, Name, Ranking, Unknown, Where
 from catena.model.errors import MissingServiceError, RouteError
 from catena.retrieval.fusion import Fusion, ScoreBounds, ScoreFusion, fuse, interleave, unranked
-from catena.retrieval.limits import OnUnknown, QuestionLimits, check_question, check_weights
 from catena.retrieval.routes import (
     DEFAULT_ROUTES,
     OnRouteError,
+    OnUnknown,
+    QuestionLimits,
     Route,
     Scope,
+    check_question,
+    check_weights,
     in_one_request,
     routes_named,
     side_by_side,

@@ -192,10 +192,7 @@ class ReadingOptions:
 
 
 def rank_passages(
-    query: str,
-    ranking: Ranking,
-    passages: Callable[[Chunk], Sequence[Chunk]],
-    options: ReadingOptions | None = None,
+    query: str, ranking: Ranking, passages: Callable[[Chunk], Sequence[Chunk]], options: ReadingOptions | None = None
 ) -> Step[Ranking]:
     """Rank the passages of the first hits: `whole * h + (1 - whole) * (alpha * v + (1 - alpha) * r)`.
 

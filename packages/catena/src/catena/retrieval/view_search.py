@@ -249,12 +249,10 @@ def multi_view(rankings: Mapping[str, Ranking], rule: ViewRule = PAPER_RULE, k: 
         for rank, hit in enumerate(distinct[kind].hits, start=1):
             chunks.setdefault(hit.chunk.id, hit.chunk)
             ways.setdefault(hit.chunk.id, []).append(_ways(kind, rank, hit))
+    for of_chunk in ways.values():
+        of_chunk.sort(key=lambda of_view: (of_view[0].rank or 0, of_view[0].view))
     hits = (
-        Hit(
-            chunks[chunk_id],
-            score,
-            tuple(way for ways_of_view in _best_first(ways[chunk_id]) for way in ways_of_view),
-        )
+        Hit(chunks[chunk_id], score, tuple(way for of_view in ways[chunk_id] for way in of_view))
         for chunk_id, score in rule.choose(distinct, k)
     )
     degraded = dict.fromkeys(part for kind in sorted(distinct) for part in distinct[kind].degraded)
@@ -409,10 +407,6 @@ def _ways(kind: str, rank: int, hit: Hit) -> tuple[Provenance, ...]:
     of_view = Provenance(route="+".join(routes) or "unnamed", rank=rank, score=hit.score, view=kind)
     fused = tuple(replace(way, view=kind) for way in hit.provenance) if len(hit.provenance) > 1 else ()
     return (of_view, *fused)
-
-
-def _best_first(ways: list[tuple[Provenance, ...]]) -> list[tuple[Provenance, ...]]:
-    return sorted(ways, key=lambda of_view: (of_view[0].rank or 0, of_view[0].view))
 
 
 CAPTION_VIEW = "caption"

@@ -8,6 +8,7 @@ from .adjacency import links_between as links_between
 from .adjacency import placed_by_links as placed_by_links
 from .adjacency import placed_by_offsets as placed_by_offsets
 from .calibration import COHERE as COHERE
+from .calibration import ROUTE as ROUTE
 from .calibration import VOYAGE as VOYAGE
 from .calibration import BetaCalibration as BetaCalibration
 from .calibration import BetaCDF as BetaCDF
@@ -17,7 +18,12 @@ from .calibration import Constant as Constant
 from .calibration import Identity as Identity
 from .calibration import Linear as Linear
 from .calibration import Logistic as Logistic
+from .calibration import OnFailure as OnFailure
+from .calibration import by_rank as by_rank
 from .calibration import calibration_given as calibration_given
+from .calibration import chunk_text as chunk_text
+from .calibration import probabilities as probabilities
+from .calibration import rerank as rerank
 from .extraction import Explanation as Explanation
 from .extraction import Extraction as Extraction
 from .extraction import SegmentHit as SegmentHit
@@ -52,12 +58,6 @@ from .params import length_for_penalty as length_for_penalty
 from .params import penalty_for_length as penalty_for_length
 from .params import preset as preset
 from .params import within_budget as within_budget
-from .reranking import ROUTE as ROUTE
-from .reranking import OnFailure as OnFailure
-from .reranking import by_rank as by_rank
-from .reranking import chunk_text as chunk_text
-from .reranking import probabilities as probabilities
-from .reranking import rerank as rerank
 from .search import PlaceChunks as PlaceChunks
 from .search import SegmentSearch as SegmentSearch
 from .search import find_segments as find_segments

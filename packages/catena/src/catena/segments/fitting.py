@@ -124,7 +124,8 @@ def reliability(
     n = len(predicted)
     places = np.searchsorted(predicted, predicted) / n if binning == "mass" else predicted
     numbers = np.minimum((places * bins).astype(np.int64), bins - 1)
-    found = [_bin(predicted[numbers == each], happened[numbers == each]) for each in np.unique(numbers)]
+    parts = [(predicted[numbers == each], happened[numbers == each]) for each in np.unique(numbers)]
+    found = [Bin(predicted=float(p.mean()), observed=float(shares.mean()), n=len(p)) for p, shares in parts]
     return Reliability.of(found, binning)
 
 
@@ -164,10 +165,6 @@ def checked(probabilities: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.flo
     if not np.all((truths == 0.0) | (truths == 1.0)):
         raise ParameterError("labels", "others among them", "True or False, 1 or 0")
     return predicted, truths == 1.0
-
-
-def _bin(predicted: NDArray[np.float64], happened: NDArray[np.bool_]) -> Bin:
-    return Bin(predicted=float(predicted.mean()), observed=float(happened.mean()), n=len(predicted))
 
 
 LEAST = 20  # scores that a fit needs

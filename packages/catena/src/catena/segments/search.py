@@ -20,8 +20,7 @@ from catena.model.options import check_options
 from catena.retrieval.multi_route import retrieve
 from catena.retrieval.queries import Queries, decompose, generate_queries, search_all
 from catena.segments import BALANCED, Extraction, ExtractionParams, extract, within_budget
-from catena.segments.calibration import Calibration, Constant
-from catena.segments.reranking import OnFailure, probabilities, rerank
+from catena.segments.calibration import Calibration, Constant, OnFailure, probabilities, rerank
 from catena.structure.headers import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.text.words import count_tokens
 

@@ -267,7 +267,7 @@ def check_probabilities(rankings: Sequence[Ranking]) -> None:
         if ranking.scale is not Scale.PROBABILITY:
             raise ScaleError(
                 f"segment extraction (ranking {number})",
-                f"{Scale.PROBABILITY.value}: rerank and calibrate first, see catena.segments.reranking",
+                f"{Scale.PROBABILITY.value}: rerank and calibrate first, see catena.segments.calibration",
                 ranking.scale.value,
             )
         for hit in ranking.hits:

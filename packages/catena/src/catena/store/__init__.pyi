@@ -2,6 +2,7 @@ from .contents import STAMP as STAMP
 from .contents import Contents as Contents
 from .contents import DocumentInfo as DocumentInfo
 from .derived import Manifest as Manifest
+from .derived import checksum as checksum
 from .derived import cleared as cleared
 from .derived import seal as seal
 from .derived import what_helps as what_helps

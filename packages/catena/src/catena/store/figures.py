@@ -16,6 +16,7 @@ from catena.model.errors import LibraryError
 from catena.model.figures import FOLDER, figure_links, figure_prefix, is_figure_name
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_SAID = ("page", "box", "kind", "width", "height", "title", "labels", "caption")
 _COLUMNS = "f.name, f.body, p.png FROM figures f JOIN pictures p USING (digest)"
 
 
@@ -59,27 +60,16 @@ def picture_digest(png: bytes) -> str:
 
 def body(figure: Figure) -> str:
     """Return what a figure's row says of it, its picture aside."""
-    f = figure
-    return json.dumps([f.page, f.box, f.kind, f.width, f.height, f.title, f.labels, f.caption])
+    return json.dumps([getattr(figure, name) for name in _SAID])
 
 
 def _figure(name: str, body: str, png: bytes) -> Figure:
-    page, box, kind, width, height, title, labels, caption = json.loads(body)
-    if not all(type(each) is str for each in (name, kind, title, labels, caption)) or type(png) is not bytes:
+    said = dict(zip(_SAID, json.loads(body), strict=True))
+    texts = (name, *(said[each] for each in ("kind", "title", "labels", "caption")))
+    x0, top, x1, bottom = said["box"]
+    if not all(type(each) is str for each in texts) or type(png) is not bytes:
         raise TypeError(f"figure {name!r} is not as it was written")
-    x0, top, x1, bottom = box
-    return Figure(
-        name=name,
-        page=page,
-        box=(x0, top, x1, bottom),
-        kind=kind,
-        width=width,
-        height=height,
-        title=title,
-        labels=labels,
-        caption=caption,
-        png=png,
-    )
+    return Figure(name=name, png=png, **{**said, "box": (x0, top, x1, bottom)})
 
 
 def problems_of_figures(entry: Entry) -> Iterator[str]:

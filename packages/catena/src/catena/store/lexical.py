@@ -22,7 +22,7 @@ import numpy as np
 from catena.model.errors import LibraryError, MissingExtraError
 from catena.store.derived import Manifest, cleared, discard, seal, what_helps
 from catena.store.records import removed_since, view_rows
-from catena.store.selection import Scored
+from catena.store.vectors import Scored
 from catena.text.words import tokenise
 
 if TYPE_CHECKING:

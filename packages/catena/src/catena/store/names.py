@@ -14,7 +14,7 @@ import numpy as np
 from catena.effects.steps import FindNames, NamesFound
 from catena.model import Name, Unknown
 from catena.store.records import chunks_of
-from catena.store.selection import Scored
+from catena.store.vectors import Scored
 from catena.text.names import (
     NameIndex,
     all_as_written,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SECTION = ("id", "level", "title", "path", "start", "body_start", "end", "tree_end", "parent")
+_CHUNK = ("position", "start", "end", "kind", "path", "section", "pages", "lines", "metadata")
 OF_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 """What Python raises over rows that are not what was written."""
 
@@ -81,7 +83,8 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
         (doc,),
     ):
         all_of(str, kind, made)
-        views[view] = View(chunk_id=chunks[key].id, kind=kind, text=_or_own(text, chunks[key]), made=made)
+        own = chunks[key].text if text is None else to_text(text)
+        views[view] = View(chunk_id=chunks[key].id, kind=kind, text=own, made=made)
     terms: dict[int, list[str]] = {key: [] for key in chunks}
     for key, term in connection.execute(
         "SELECT t.chunk, t.term FROM terms t JOIN chunks c USING (chunk) WHERE c.doc = ?"
@@ -99,10 +102,6 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
         fingerprint=fingerprint,
         left_out=tuple(kept.get("left_out", ())),
     )
-
-
-def _or_own(text: bytes | None, chunk: Chunk) -> str:
-    return chunk.text if text is None else to_text(text)
 
 
 def _ordered(views: Mapping[int, View], order: Sequence[int]) -> tuple[View, ...]:
@@ -193,24 +192,14 @@ def pages_of(connection: sqlite3.Connection, document_id: str) -> tuple[Sequence
 
 def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
     """Return the chunk that a row holds."""
-    position, start, end, kind, path, section, pages, lines, metadata, *labels = json.loads(body)
-    all_of(int, position, start, end, section)
-    all_of(str, document_id, chunk_id, kind, *path)
-    return Chunk(
-        id=chunk_id,
-        document_id=document_id,
-        position=position,
-        start=start,
-        end=end,
-        text=to_text(text),
-        kind=kind,
-        path=tuple(path),
-        section=section,
-        pages=_pair(pages),
-        page_labels=(str(labels[0][0]), str(labels[0][1])) if labels else None,
-        lines=_pair(lines),
-        metadata=_metadata(metadata),
-    )
+    said = json.loads(body)
+    values, labels = dict(zip(_CHUNK, said, strict=False)), said[len(_CHUNK) :]
+    all_of(int, *(values[name] for name in ("position", "start", "end", "section")))
+    all_of(str, document_id, chunk_id, values["kind"], *values["path"])
+    values |= {"path": tuple(values["path"]), "metadata": _metadata(values["metadata"])}
+    values |= {name: _pair(values[name]) for name in ("pages", "lines")}
+    shown = (str(labels[0][0]), str(labels[0][1])) if labels else None
+    return Chunk(id=chunk_id, document_id=document_id, text=to_text(text), page_labels=shown, **values)
 
 
 def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = -1) -> Iterator[tuple[int, str]]:
@@ -316,36 +305,21 @@ def _document(document_id: str, header: dict[str, Any], text: str) -> Document:
 
 def section_body(section: Section) -> str:
     """Return a section as its row holds it."""
-    s = section
-    return json.dumps([s.id, s.level, s.title, s.path, s.start, s.body_start, s.end, s.tree_end, s.parent])
+    return json.dumps([getattr(section, name) for name in _SECTION])
 
 
 def _section(document_id: str, position: int, body: str) -> Section:
-    section_id, level, title, path, start, body_start, end, tree_end, parent = json.loads(body)
-    all_of(str, section_id, title, *path)
-    all_of(int, level, start, body_start, end, tree_end, *([] if parent is None else [parent]))
-    return Section(
-        id=section_id,
-        document_id=document_id,
-        position=position,
-        level=level,
-        title=title,
-        path=tuple(path),
-        start=start,
-        body_start=body_start,
-        end=end,
-        tree_end=tree_end,
-        parent=parent,
-    )
+    values = dict(zip(_SECTION, json.loads(body), strict=True))
+    all_of(str, values["id"], values["title"], *values["path"])
+    all_of(int, *(values[name] for name in ("level", "start", "body_start", "end", "tree_end")))
+    all_of(int, *([] if values["parent"] is None else [values["parent"]]))
+    return Section(document_id=document_id, position=position, **{**values, "path": tuple(values["path"])})
 
 
 def chunk_body(chunk: Chunk) -> str:
     """Return where a chunk stands and what it says of itself, its text aside, for `to_chunk`."""
-    c = chunk
-    return json.dumps(
-        [c.position, c.start, c.end, c.kind, c.path, c.section, c.pages, c.lines, c.metadata]
-        + ([c.page_labels] if c.page_labels else [])
-    )
+    labels = [chunk.page_labels] if chunk.page_labels else []
+    return json.dumps([*(getattr(chunk, name) for name in _CHUNK), *labels])
 
 
 def _pair(pair: list[int] | None) -> tuple[int, int] | None:

@@ -23,12 +23,11 @@ from catena.model.ids import digest
 from catena.model.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
 from catena.store import lexical, records, schema, vectors
 from catena.store import names as keywords
-from catena.store.connections import Connections, Snapshot, as_written
 from catena.store.derived import Manifest
 from catena.store.lexical import LexicalIndex, LexicalSearcher, RankBm25Searcher
 from catena.store.names import DocumentNameSearch
-from catena.store.selection import Scored
-from catena.store.vectors import VectorMatrix, VectorSearchers
+from catena.store.schema import Connections, Snapshot, as_written
+from catena.store.vectors import Scored, VectorMatrix, VectorSearchers
 from catena.text.names import TermMatcher
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ class Routes:
         self, request: Search, connection: sqlite3.Connection, state: State, allowed: NDArray[np.int64] | None
     ) -> Scored:
         dim = schema.number(connection, "dim")
-        vector = _vector(request.vector, dim)
+        vector = vectors.checked(request.vector, dim)
         if not dim or not vector.any():
             return Scored.nothing()
         searchers = state.vectors
@@ -382,31 +381,14 @@ class Routes:
 
     def _index(self, kind: str) -> LexicalIndex:
         with self._guard:
-            if kind not in self._lexical:
-                self._lexical[kind] = LexicalIndex(self._folder / _folder_name(kind), kind)
+            if kind not in self._lexical:  # under a name that is safe on any file system: kinds come from callers
+                name = kind if re.fullmatch(r"[a-z][a-z0-9-]{0,40}", kind) else f"_{digest(kind)}"
+                self._lexical[kind] = LexicalIndex(self._folder / name, kind)
             return self._lexical[kind]
 
 
 def _view(request: Search) -> str:
     return request.view or DEFAULT_VIEW
-
-
-def _folder_name(kind: str) -> str:
-    """Return a name that is safe on any file system: kinds come from callers."""
-    return kind if re.fullmatch(r"[a-z][a-z0-9-]{0,40}", kind) else f"_{digest(kind)}"
-
-
-def _vector(vector: Any, dim: int) -> NDArray[np.float32]:
-    allowed = f"{dim or 'dim'} finite numbers, the query's embedding, for the dense route"
-    try:
-        array = np.asarray(vector, np.float32)
-    except (TypeError, ValueError):
-        raise ParameterError("vector", vector, allowed) from None
-    if array.ndim != 1 or (dim and len(array) != dim):
-        raise ParameterError("vector", f"the shape {array.shape}", allowed)
-    if not np.isfinite(array).all():
-        raise ParameterError("vector", "NaN or infinity", allowed)
-    return array
 
 
 def _keys(connection: sqlite3.Connection, select: str, ids: Sequence[str]) -> NDArray[np.int64]:

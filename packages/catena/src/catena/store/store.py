@@ -27,9 +27,9 @@ from catena.store import contents as listing
 from catena.store import figures, records, schema, writing
 from catena.store import names as keywords
 from catena.store.checks import check_entry, problems_of_truth, told
-from catena.store.connections import Connections, Snapshot, check_place, prepare
 from catena.store.contents import Contents, DocumentInfo, LibraryStats, setting_name
 from catena.store.routes import ROUTES, Routes, State
+from catena.store.schema import Connections, Snapshot, check_place, prepare
 from catena.store.writing import Replaced
 
 if TYPE_CHECKING:
@@ -469,7 +469,7 @@ class LibraryStore:
         """Write in one transaction, then bring the derived indexes up to date, while no one else writes."""
         with self._connections.locked() as connection:
             with schema.transaction(connection):
-                self._check_stamp(connection)
+                self._stamp(connection)
                 generation = schema.number(connection, "generation") + 1
                 before = connection.total_changes
                 yield connection, generation
@@ -487,24 +487,29 @@ class LibraryStore:
                 self.embedder_identity = schema.get_meta(connection, "embedder") or None
                 self.dim = schema.number(connection, "dim") or None
                 return
-            self._check_stamp(connection)
-            stamped = schema.get_meta(connection, "embedder") == self.embedder_identity
+            stamped = self._check_stamp(connection)
         if not stamped and not self._connections.read_only:
             with self._connections.locked() as connection, schema.transaction(connection):
-                self._check_stamp(connection)
-                schema.set_meta(connection, "embedder", self.embedder_identity)
-                schema.set_meta(connection, "dim", str(self.dim))
+                self._stamp(connection)
 
-    def _check_stamp(self, connection: sqlite3.Connection) -> None:
+    def _stamp(self, connection: sqlite3.Connection) -> None:
+        """Write the given model into the library, where no vector is of another one."""
+        if self.embedder_identity is not None and not self._check_stamp(connection):
+            schema.set_meta(connection, "embedder", self.embedder_identity)
+            schema.set_meta(connection, "dim", str(self.dim))
+
+    def _check_stamp(self, connection: sqlite3.Connection) -> bool:
+        """Return whether the library has our stamp; raise where it has another one's, and vectors of it."""
         identity, dim = schema.get_meta(connection, "embedder"), schema.number(connection, "dim")
-        if self.embedder_identity is None or (identity, dim) == (self.embedder_identity, self.dim):
-            return
+        if (identity, dim) == (self.embedder_identity, self.dim):
+            return True
         if connection.execute("SELECT 1 FROM vectors LIMIT 1").fetchone():
             what = (
                 f"it holds vectors of {identity!r} ({dim} numbers each), the given model is"
                 f" {self.embedder_identity!r} ({self.dim}); nothing was changed"
             )
             raise ModelMismatchError(str(self.path), what, f"{identity!r}, or index into a new library")
+        return False
 
 
 def _key(connection: sqlite3.Connection, document_id: str) -> int | None:

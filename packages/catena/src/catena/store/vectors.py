@@ -1,4 +1,4 @@
-"""The dense route: exact dot products over a memory-mapped matrix.
+"""Search vectors by exact dot products over a memory-mapped matrix; take the k best of any scores.
 
 The matrix on disk is immutable: a base of float32 rows, those of one kind of view together, so that a search reads
 those of its own kind alone. Rows that came after it are read from the truth into a tail in memory, rows of removed
@@ -9,21 +9,62 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.model.errors import LibraryError
+from catena.model.errors import LibraryError, ParameterError
 from catena.store.derived import Manifest, cleared, discard, seal, what_helps
 from catena.store.records import matrix, removed_since, whole
-from catena.store.selection import Scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """n chunk keys and their scores, each key once, in no order."""
+
+    keys: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def nothing(cls) -> Scored:
+        """Return a result without hits."""
+        return cls(np.empty(0, np.int64), np.empty(0))
+
+    def among(self, allowed: NDArray[np.int64] | None) -> Scored:
+        """Keep the chunks a filter allows; None allows all."""
+        if allowed is None:
+            return self
+        kept = np.isin(self.keys, allowed)
+        return Scored(self.keys[kept], self.scores[kept])
+
+    def best(self, k: int, places: Callable[[], NDArray[np.int64]]) -> Scored:
+        """Return the k best; of equal scores at the border, the smallest chunk ids.
+
+        Args:
+            k: how many, >= 0.
+            places: returns for each chunk key the place of its id among all ids; called only when equal scores
+                lie on both sides of the cut.
+        """
+        if len(self.keys) <= k:
+            return self
+        if k == 0:
+            return Scored.nothing()
+        border = np.partition(self.scores, len(self.scores) - k)[len(self.scores) - k]
+        above = self.scores > border
+        tied = self.keys[self.scores == border]
+        room = k - int(above.sum())
+        if len(tied) > room:
+            tied = tied[np.argsort(places()[tied])[:room]]
+        keys = np.concatenate([self.keys[above], tied])
+        return Scored(keys, np.concatenate([self.scores[above], np.full(len(tied), border)]))
+
 
 MADE = "float32 2"
 _TAIL = 4_096  # rows beside the base, added or removed, that are always tolerated
@@ -146,7 +187,9 @@ class VectorMatrix:
             yield "the files of the vector matrix are missing or damaged"
             return
         found, wanted = searchers.rows(), _read(connection, dim, since=-1)
-        if found.keys() != wanted.keys() or not all(_are_equal(found[kind], wanted[kind]) for kind in wanted):
+        pairs = ((found.get(kind, rows), rows) for kind, rows in wanted.items())
+        same = all(np.array_equal(a.keys, b.keys) and np.array_equal(a.matrix, b.matrix) for a, b in pairs)
+        if found.keys() != wanted.keys() or not same:
             held, truth = (sum(len(rows.keys) for rows in all_.values()) for all_ in (found, wanted))
             yield f"the vector matrix ({held} rows) is not the library's vectors ({truth} rows)"
 
@@ -196,10 +239,6 @@ def _dots(matrix: NDArray[np.float32], rows: NDArray[np.int64], vector: NDArray[
     return products if few or len(rows) == len(matrix) else products[rows]
 
 
-def _are_equal(one: Rows, other: Rows) -> bool:
-    return np.array_equal(one.keys, other.keys) and np.array_equal(one.matrix, other.matrix)
-
-
 def _count_since(connection: sqlite3.Connection, generation: int) -> int:
     added = connection.execute(
         "SELECT count(*) FROM chunks c JOIN vectors v USING (chunk) WHERE c.generation > ?", (generation,)
@@ -220,3 +259,21 @@ def _read(connection: sqlite3.Connection, dim: int, *, since: int) -> dict[str, 
             kind: Rows(np.array([row[1] for row in part], np.int64), matrix([row[2] for row in part], dim))
             for kind, part in parts
         }
+
+
+def checked(vector: Any, dim: int) -> NDArray[np.float32]:
+    """Return the vector of a question as float32; of any length where `dim` is 0.
+
+    Raises:
+        ParameterError: it is no vector of finite numbers, of this length.
+    """
+    allowed = f"{dim or 'dim'} finite numbers, the query's embedding, for the dense route"
+    try:
+        array = np.asarray(vector, np.float32)
+    except (TypeError, ValueError):
+        raise ParameterError("vector", vector, allowed) from None
+    if array.ndim != 1 or (dim and len(array) != dim):
+        raise ParameterError("vector", f"the shape {array.shape}", allowed)
+    if not np.isfinite(array).all():
+        raise ParameterError("vector", "NaN or infinity", allowed)
+    return array
