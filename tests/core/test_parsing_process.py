@@ -180,8 +180,7 @@ def test_pages_read_before_the_end_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "state"),
-    [(RecursionError(), "too-deep"), (MemoryError(), "memory"), (KeyError("/Root"), "malformed")],
+    ("error", "state"), [(RecursionError(), "too-deep"), (MemoryError(), "memory"), (KeyError("/Root"), "malformed")]
 )
 def test_exceptions_have_states(error: Exception, state: str) -> None:
     assert failure_of(error)[0] == state

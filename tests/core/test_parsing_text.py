@@ -97,10 +97,7 @@ def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
     ("data", "why"),
     [
         (bytes(range(1, 256)), "its encoding is a guess: latin-1, confidence 0.00"),
-        (
-            "насос".encode("cp1251"),
-            "its encoding is a guess: windows-1251, confidence 1.00; windows-1255",
-        ),
+        ("насос".encode("cp1251"), "its encoding is a guess: windows-1251, confidence 1.00; windows-1255"),
         ("คู่มือการใช้งานปั๊มน้ำ\n".encode("cp874"), "its encoding is a guess"),
         (CHINESE.encode()[:-2], "1 place is not UTF-8"),
         (GERMAN.encode() * 20 + b"\xff", "1 place is not UTF-8"),

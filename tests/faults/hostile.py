@@ -562,9 +562,7 @@ _CONTENT = (
     _pdf("string-without-end", lambda: one_page(b"BT /F1 12 Tf (" + b"(" * 50_000), DAMAGED | {"too-deep"}),
     _pdf("numbers-endless", lambda: one_page(b"BT /F1 " + b"9" * 100_000 + b" Tf (big) Tj ET"), DAMAGED | {"limit"}),
     _pdf(
-        "javascript-action",
-        lambda: with_catalog(b"/OpenAction << /S /JavaScript /JS (while\\(1\\);) >>", {}),
-        READ,
+        "javascript-action", lambda: with_catalog(b"/OpenAction << /S /JavaScript /JS (while\\(1\\);) >>", {}), READ
     ),
     _pdf(
         "attachment-name-climbs",

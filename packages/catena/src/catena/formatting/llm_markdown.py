@@ -201,11 +201,7 @@ def draft(
     second = yield from _answer(prompt, asked, PURPOSE_AGAIN, checker)
     best = max((first, second), key=lambda found: (found.faithful, found.fidelity.worst if found.fidelity else -1.0))
     return WindowDraft(
-        window=window,
-        piece=best.piece,
-        fidelity=best.fidelity,
-        again=True,
-        faults=(*first.faults, *second.faults),
+        window=window, piece=best.piece, fidelity=best.fidelity, again=True, faults=(*first.faults, *second.faults)
     )
 
 
