@@ -130,10 +130,8 @@ def test_each_call_sees_the_window_before_and_what_was_made_of_it():
     formatted(printed(MANUAL), llm, sized(40, 10))
     for before, call in pairwise(llm.calls):
         last = shown(before.prompt)
-        assert (shown(call.prompt, "previous_input"), shown(call.prompt, "previous_output")) == (
-            last,
-            llm.answer(last),
-        )
+        assert shown(call.prompt, "previous_input") == last
+        assert shown(call.prompt, "previous_output") == llm.answer(last)
     assert llm.calls[0].prompt.count("beginning of the document") == 2
 
 

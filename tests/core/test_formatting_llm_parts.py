@@ -81,27 +81,20 @@ def test_a_border_lies_where_both_agree_not_where_one_is_wrong():
     assert joined.places == tuple(range(8))
 
 
-def test_a_row_of_a_table_is_cut_between_cells_if_need_be():
+def test_a_row_of_a_table_is_cut_between_cells_if_need_be_and_mixed_words_have_no_border():
     joined = stitched("a b c d", ("| a | b |\n| --- | --- |\n| c |", 0, 3, 0, 3), ("| b |\n| c | d |", 1, 4, 3, 4))
     assert joined.text.split() == ["|", "a", "|", "b", "|", "|", "---", "|", "---", "|", "|", "c", "|", "d", "|"]
-
-
-def test_pieces_that_mix_the_words_of_both_sides_have_no_border():
     found = stitched("a b c d", ("d c b a", 0, 4, 0, 2), ("d c b a", 0, 4, 2, 4), reach=1)
     assert found == NoBorder((2,))
 
 
 @given(WORDS.filter(lambda words: len(words) > 3), st.data())
 def test_joined_windows_of_a_true_text_are_the_text(words, data):
-    size = len(words)
-    padding = data.draw(st.integers(1, 8))
+    size, padding = len(words), data.draw(st.integers(1, 8))
     border = data.draw(st.integers(1, size - 1))
     low, high = max(0, border - padding), min(size, border + padding)
-    text = " ".join(words)
-    joined = stitched(
-        text, (" ".join(words[:high]), 0, high, 0, border), (" ".join(words[low:]), low, size, border, size)
-    )
-    assert joined.text == text
+    left, right = (" ".join(words[:high]), 0, high, 0, border), (" ".join(words[low:]), low, size, border, size)
+    assert stitched(" ".join(words), left, right).text == " ".join(words)
 
 
 # Levels

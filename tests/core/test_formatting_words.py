@@ -68,43 +68,24 @@ def test_words_that_are_no_numbers_of_headings(text) -> None:
 
 def test_a_number_without_a_title_is_none_and_may_be_a_label() -> None:
     assert numbering("3.2.1") is numbering("Kapitel 3") is None
-    for label in ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章"):
-        assert is_label(label)
+    assert all(map(is_label, ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章")))
     assert not any(map(is_label, ("Chapter 3 Use", "3.2.1", "Parts list of it")))
 
 
 def test_numbers_that_follow_each_other_are_compared_as_numbers() -> None:
-    shown = [
-        number_of(text)
-        for text in ("3.2 Use", "Abschnitt 3 Use", "B.2 Use", "Appendix B", "IV. Use", "Part 2", "Use")
-    ]
-    assert shown == [(3, 2), (3,), (2, 2), None, None, None, None]
+    titles = ("3.2 Use", "Abschnitt 3 Use", "B.2 Use", "Appendix B", "IV. Use", "Part 2", "Use")
+    assert list(map(number_of, titles)) == [(3, 2), (3,), (2, 2), None, None, None, None]
 
 
-def test_captions_of_figures_and_tables() -> None:
-    for text in (
-        "Table 4. Codes",
-        "Fig. 3: Pump",
-        "Figure 12",
-        "TABLE A-1 Values",
-        "表 2 参数",
-        "Listing 2.3 – Loop",
-    ):
-        assert is_caption(text)
-    for text in ("Table of Contents", "Table 3 shows the codes", "Figures", "Figure skating 3"):
-        assert not is_caption(text)
-    assert is_table_caption("Table 4. Codes")
-    assert not is_table_caption("Figure 4. Codes")
-
-
-def test_leaders_and_page_numbers() -> None:
-    assert has_leader("2.1 Terms ....... 12")
-    assert has_leader("Terms . . . . . . xii")
-    assert not has_leader("and so on...")
-    assert short_leader("2.1 Terms ....... 12") == "2.1 Terms … 12"
-    assert ends_with_page("2.1 Terms 12")
-    assert not ends_with_page("12 34")
-    assert not ends_with_page("")
+def test_captions_leaders_and_page_numbers() -> None:
+    captions = ("Table 4. Codes", "Fig. 3: Pump", "Figure 12", "TABLE A-1 Values", "表 2 参数", "Listing 2.3 – Loop")
+    assert all(map(is_caption, captions))
+    assert not any(map(is_caption, ("Table of Contents", "Table 3 shows the codes", "Figures", "Figure skating 3")))
+    assert (is_table_caption("Table 4. Codes"), is_table_caption("Figure 4. Codes")) == (True, False)
+    leaders = ("2.1 Terms ....... 12", "Terms . . . . . . xii", "and so on...")
+    assert list(map(has_leader, leaders)) == [True, True, False]
+    assert short_leader(leaders[0]) == "2.1 Terms … 12"
+    assert list(map(ends_with_page, ("2.1 Terms 12", "12 34", ""))) == [True, False, False]
 
 
 def test_keys_of_a_title_meet_with_and_without_its_number() -> None:
@@ -141,11 +122,6 @@ def test_roman_numerals_and_letters() -> None:
 def test_what_joins_two_lines(above, below, joined) -> None:
     kept, between = glue(above, below, Compounds(["a well-known and well-known thing"]))
     assert kept + between + below == joined
-
-
-def test_the_commoner_form_decides_whether_a_hyphen_stays() -> None:
-    assert Compounds(["re-use re-use reuse"]).keeps_hyphen("re", "use")
-    assert not Compounds(["re-use reuse reuse"]).keeps_hyphen("re", "use")
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

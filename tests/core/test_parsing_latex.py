@@ -46,17 +46,12 @@ Not printed either.
 
 def test_an_article_is_divided_at_its_commands() -> None:
     found = to_markdown(ARTICLE)
-    assert found.title == "On Long Documents"
-    assert found.notes == ()
+    assert (found.title, found.notes) == ("On Long Documents", ())
     assert found.markdown == (
         "# On Long Documents[^1]\n\nA. One, B. Two\n\n[^1] Paid by nobody.\n\nMay 2024\n\n"
         "## Abstract\n\nWe study Catena — a “system”.\n\n## Introduction\n\nSee Section [The method].\n\n"
         "### The method\n\nText.\n\n##### Note\n\nAs in [Introduction].\n"
     )
-    document = Document(id="d", text=found.markdown)
-    assert [chunk.path[1:] for chunk in cut_sections(document, outline(document))] == [
-        (), ("Abstract",), ("Introduction",), ("Introduction", "The method"), ("Introduction", "The method", "Note"),
-    ]  # fmt: skip
 
 
 def test_a_book_without_a_title_begins_with_its_highest_division() -> None:
@@ -160,16 +155,13 @@ last & \begin{tabular}{c} in \\ ner \end{tabular} \\
     assert read_table(text, text.index("| Name"), text.index("\n\n[tab"))
 
 
-def test_one_column_and_very_many_are_paragraphs() -> None:
-    assert md(r"\begin{tabular}{l} a \\ b \end{tabular}") == "a\n\nb"
-    many = " & ".join(f"c{number}" for number in range(100))
-    assert md(rf"\begin{{tabular}}{{l}}{many}\end{{tabular}}") == many.replace(" &", "")
-
-
-def test_a_figure_is_a_picture_under_its_caption() -> None:
+def test_a_figure_is_a_picture_under_its_caption_and_one_column_or_very_many_are_paragraphs() -> None:
     source = r"\begin{figure}[t]\includegraphics[width=3cm]{img/p.png}\caption{The [pump]}\label{fig:p}\end{figure}"
     assert md(source) == "![The \\[pump\\] \\[fig:p\\]](<img/p.png>)"
     assert md(r"\begin{figure}Drawn here.\caption{It}\end{figure}") == "Drawn here.\n\nFigure: It"
+    assert md(r"\begin{tabular}{l} a \\ b \end{tabular}") == "a\n\nb"
+    many = " & ".join(f"c{number}" for number in range(100))
+    assert md(rf"\begin{{tabular}}{{l}}{many}\end{{tabular}}") == many.replace(" &", "")
 
 
 def test_macros_are_expanded_where_they_are_simple() -> None:
@@ -184,16 +176,12 @@ def test_macros_are_expanded_where_they_are_simple() -> None:
 
 def test_files_that_are_taken_in_are_named_and_not_read(tmp_path: Path) -> None:
     (tmp_path / "two.tex").write_text("secret words")
-    (tmp_path / "one.tex").write_text(
-        "\\section{One}\nWords.\n\\input{two}\n\\include{two.tex}\\bibliography{refs}\n"
-    )
+    (tmp_path / "one.tex").write_text("Words.\n\\input{two}\n\\include{two.tex}\\bibliography{refs}\n")
     found = parse(tmp_path / "one.tex")
-    assert "secret" not in found.document.text
+    assert ("secret" in found.document.text, found.state) == (False, "partial")
     assert found.document.text.count("[not read: two") == 2
-    assert found.state == "partial"
-    assert found.notes[0] == PageNote(
-        page=1, state="text", why="the file 'two', which it takes in by \\input, was not read"
-    )
+    why = "the file 'two', which it takes in by \\input, was not read"
+    assert found.notes[0] == PageNote(page=1, state="text", why=why)
     assert [note.why.split("'")[1] for note in found.notes] == ["two", "two.tex", "refs"]
 
 
@@ -202,9 +190,8 @@ def test_a_source_is_known_by_its_name_or_its_first_command() -> None:
     article = ARTICLE.encode()
     for name in ("a.tex", "a", "a.cls"):
         found = parse_bytes(article, name)
-        assert (found.document.title, found.document.media_type, found.state) == (
-            "On Long Documents", "text/markdown", "parsed",
-        )  # fmt: skip
+        said = (found.document.title, found.document.media_type, found.state)
+        assert said == ("On Long Documents", "text/markdown", "parsed")
     assert parse_bytes(article, "a.txt").document.text == ARTICLE
     assert parse_bytes(b"only words", "notes.tex").document.title == "notes"
     stated = "\\usepackage[latin9]{inputenc}\\begin{document}5 €\\end{document}".encode("iso8859-15")
@@ -221,34 +208,21 @@ def test_a_source_that_prints_nothing_is_empty(source: str) -> None:
 
 
 DEEP = 30_000
+DEEP_SIGNS = (
+    *(r"\emph{", r"\footnote{", r"\section{", r"\item[", r"\\[", r"\textcolor{", r"\begin{itemize}\item ", r"\verb"),
+    *(r"\end{itemize}", r"\begin{tabular}{l}", r"\begin{equation}", "$ ", r"\[ ", "%\n", r"\iffalse ", r"\url{"),
+    *(r"\newcommand{", "{", "}"),
+)
 HOSTILE = {
-    "braces": "{" * 300_000 + "word",
-    "closing braces": "}" * 300_000 + "word",
-    "emphasis": r"\emph{" * DEEP + "word",
-    "footnotes": r"\footnote{" * 10_000 + "word",
-    "sections": r"\section{" * 10_000 + "word",
-    "options": r"\item[" * 10_000 + "word",
-    "brackets": r"\\[" * 10_000 + "word",
-    "arguments without end": r"\textcolor{" * 10_000 + "word",
-    "lists": r"\begin{itemize}\item " * 10_000 + "word",
-    "ends": r"\end{itemize}" * DEEP + "word",
-    "tables": r"\begin{tabular}{l}" * 5_000 + "word",
+    **{sign: sign * 10_000 + " word" for sign in DEEP_SIGNS},
     "cells": r"\begin{tabular}{l}" + "&" * 50_000 + r"\\ word",
-    "equations": r"\begin{equation}" * 10_000 + "word",
-    "dollars": "$ " * 50_000 + "word",
-    "displays": r"\[ " * 50_000 + "word",
     "verbatim": "word" + r"\begin{verbatim}" * 20_000,
-    "verb": r"\verb" * DEEP + " word",
-    "comments": "%\n" * DEEP + "word",
-    "conditionals": r"\iffalse " * 5_000 + "word",
     "cycle": r"\def\a{\b}\def\b{\a}\a word",
     "growing": r"\def\a{\a\a}\a word",
     "laughs": "".join(rf"\def\q{chr(97 + n)}{{\q{chr(98 + n)}\q{chr(98 + n)}}}" for n in range(24)) + r"\qa word",
     "parameters": r"\newcommand{\a}[1]{#1#1\a{#1#1}}\a{x} word",
-    "definitions": r"\newcommand{" * 10_000 + "word",
     "accents": r"\'" * DEEP + "{x} word",
     "references": r"\section{word}\label{a}" + r"\ref{a}" * DEEP,
-    "urls": r"\url{" * 10_000 + "word",
 }
 
 
@@ -260,9 +234,7 @@ def test_a_hostile_source_ends_with_its_words(name: str) -> None:
     assert len(found.markdown) < 20_000_000
 
 
-LONG_MACRO = "".join(
-    [r"\documentclass{a}\newcommand\x[1]{", "y" * 1_000, r" }\begin{document}", r"\x a" * 30_000, " word"]
-)
+LONG_MACRO = r"\documentclass{a}\newcommand\x[1]{" + "y" * 1_000 + r" }\begin{document}" + r"\x a" * 30_000 + " word"
 
 
 @pytest.mark.parametrize(
@@ -305,8 +277,7 @@ def test_every_printed_word_is_kept(parts: list[tuple[str, str]]) -> None:
 
 @given(st.text(st.sampled_from("\\{}[]$&#%~ab*\n '\"-@|"), max_size=40))
 def test_any_text_ends_well_and_keeps_plain_words(text: str) -> None:
-    found = to_markdown(f"first {text}\n\nlast words")
-    assert "first" in found.markdown
+    assert "first" in to_markdown(f"first {text}\n\nlast words").markdown
 
 
 # packages and classes
@@ -382,14 +353,7 @@ def test_what_packages_print(source: str, printed: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    [
-        r"\caption{a ",
-        r"\href{a}{b ",
-        r"\lstinline[",
-        r"\author{a}\maketitle ",
-        r"\begin{tabular}{l}a ",
-        r"\footnote{a ",
-    ],
+    [r"\caption{a ", r"\href{a}{b", r"\lstinline[", r"\author{a}\maketitle ", r"\begin{tabular}{l}a ", r"\footnote{"],
 )
 def test_what_is_nested_without_end_is_read_in_the_time_of_its_length(piece: str) -> None:
     printed = md(f"\\begin{{document}}{piece * 10_000} end\\end{{document}}")
