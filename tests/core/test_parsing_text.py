@@ -29,21 +29,15 @@ def state_of(data: bytes, name: str) -> str:
     return caught.value.state
 
 
-@given(printable)
-def test_utf_8_is_kept_to_the_last_line_end(text: str) -> None:
-    data = ("a" + text).encode()
-    assert parse_bytes(data, "x.md").document.text == "a" + text
-
-
 @given(printable, st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
-def test_a_byte_order_mark_decides_and_is_not_text(text: str, encoding: str) -> None:
+def test_utf_8_is_kept_to_the_last_line_end_and_a_byte_order_mark_decides_and_is_not_text(
+    text: str, encoding: str
+) -> None:
     text = "a" + text
-    document = parse_bytes("\ufeff".encode(encoding) + text.encode(encoding), "x.md").document
+    assert parse_bytes(text.encode(), "x.md").document.text == text
+    document = parse_bytes(f"\ufeff{text}".encode(encoding), "x.md").document
     assert (document.text, document.metadata["encoding"]) == (text, encoding)
-
-
-def test_utf_16_without_a_mark_is_known_by_its_zero_bytes() -> None:
-    for encoding in ("utf-16-le", "utf-16-be"):
+    if encoding.startswith("utf-16"):  # without a mark it is known by its zero bytes
         assert parse_bytes("Grüße aus Köln".encode(encoding), "x.txt").document.text == "Grüße aus Köln"
 
 
@@ -109,8 +103,7 @@ def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
 def test_a_guess_is_told(data: bytes, why: str) -> None:
     for name in ("x.md", "x.txt", "x.html", "x.tex"):
         read = parse_bytes(data, name)
-        assert read.state == "partial"
-        assert read.notes[0].why.startswith(why)
+        assert (read.state, read.notes[0].why[: len(why)]) == ("partial", why)
 
 
 @pytest.mark.parametrize(
@@ -203,14 +196,12 @@ def test_content_decides_where_it_says_what_it_is(data: bytes, names: list[str],
         assert kind_of(data, name).load().__name__ == reader, name
 
 
-@pytest.mark.parametrize(
-    ("data", "name"), [(b"%!PS\n\\documentclass{a}", "x"), (b"%!PS", "x.tex"), (b"BM\0", "x.md")]
-)
+@pytest.mark.parametrize(("data", "name"), [(b"%!PS\n\\documentclass{", "x"), (b"%!PS", "x.tex"), (b"BM\0", "x.md")])
 def test_marks_of_other_formats_are_refused(data: bytes, name: str) -> None:
     with pytest.raises(Unreadable) as caught:
         kind_of(data, name)
-    assert caught.value.state == "unsupported"
-    assert (f"whatever its name ({name[1:]}) says" in caught.value.what) is (name != "x")
+    told = f"whatever its name ({name[1:]}) says" in caught.value.what
+    assert (caught.value.state, told) == ("unsupported", name != "x")
 
 
 def test_every_suffix_has_one_reader_and_every_reader_is_there() -> None:
@@ -232,23 +223,13 @@ def test_a_file_is_named_as_the_caller_named_it(tmp_path: Path, monkeypatch: pyt
     assert str(tmp_path) not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "state"),
-    [
-        ("absent.md", "missing"),
-        ("absent/a.md", "missing"),
-        ("file/a.md", "missing"),
-        ("zero\0byte.md", "missing"),
-        ("x" * 5000, "missing"),
-        (".", "unsupported"),
-    ],
-)
-def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: str) -> None:
+@pytest.mark.parametrize("name", ["absent.md", "absent/a.md", "file/a.md", "zero\0byte.md", "x" * 5000, "."])
+def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_bytes(b"")
     with pytest.raises(ParseError) as caught:
         parse(name)
-    assert caught.value.state == state
+    assert caught.value.state == ("unsupported" if name == "." else "missing")
 
 
 @pytest.mark.parametrize("name", [f"{chr(0xD800)}.md", f"{chr(0xDCFF)}.md"])
@@ -296,33 +277,25 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest
     assert caught.value.state == "malformed"
 
 
-def test_large_files_are_refused_unread(tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
+def test_large_files_are_refused_unread_and_a_device_unopened(tmp_path: Path) -> None:
+    path, limits = tmp_path / "a.md", Limits(bytes=100)
     path.write_bytes(b"x" * 101)
-    for read in (
-        lambda: parse(path, limits=Limits(bytes=100)),
-        lambda: parse_bytes(b"x" * 101, "a.md", limits=Limits(bytes=100)),
-    ):
+    for read in (lambda: parse(path, limits=limits), lambda: parse_bytes(b"x" * 101, "a.md", limits=limits)):
         with pytest.raises(ParseError, match="101 bytes, more than 100") as caught:
             read()
         assert caught.value.state == "limit"
-
-
-def test_a_device_is_refused_unopened() -> None:
     with pytest.raises(ParseError, match="not a file") as caught:
         file_bytes(os.devnull, source="a.md")
     assert (caught.value.source, caught.value.state) == ("a.md", "unsupported")
 
 
 @pytest.mark.parametrize(
-    ("data", "name"),
+    ("text", "name"),
     [
-        (b"# " + b"long " * 1000 + b"\n\ntext", "x.md"),
-        (b"---\ntitle: " + b"long " * 1000 + b"\n---\n\ntext", "x.md"),
-        (b"<h1>" + b"long " * 1000 + b"</h1><p>text", "x.html"),
-        (b"<title>" + b"long " * 1000 + b"</title><p>text", "x.html"),
+        *(("# {}\n\ntext", "x.md"), ("---\ntitle: {}\n---\n\ntext", "x.md"), ("<h1>{}</h1><p>text", "x.html")),
+        ("<title>{}</title><p>text", "x.html"),
     ],
 )
-def test_an_endless_title_is_cut_for_it_is_repeated_with_each_chunk(data: bytes, name: str) -> None:
-    title = parse_bytes(data, name).document.title
+def test_an_endless_title_is_cut_for_it_is_repeated_with_each_chunk(text: str, name: str) -> None:
+    title = parse_bytes(text.format("long " * 1000).encode(), name).document.title
     assert title == ("long " * 200).strip()

@@ -70,10 +70,7 @@ def check_tiling(text: str, sections: tuple[Section, ...]) -> None:
         ("---\ntitle: x\n# comment: y\n---\n# A\n", [(0, ""), (1, "A")]),
         ("# A\n> # quoted\n\n- # listed\n\n  # inside\n\n# B\n", [(1, "A"), (1, "B")]),
         ("#\ta\n#b\n####### c\n\\# d\n", [(1, "a")]),
-        (
-            "# Using *the* `__init__` of [this](u) <a name='x'></a> &amp; a/b\\*\n",
-            [(1, "Using the __init__ of this & a/b*")],
-        ),
+        ("# Of *the* `__init__` of [this](u) <a name='x'></a> &amp; a\\*\n", [(1, "Of the __init__ of this & a*")]),
         ("# snake_case_name and 2 * 3\n", [(1, "snake_case_name and 2 * 3")]),
         ("#\n", [(1, "")]),
         ("\ufeff# A\n", [(1, "A")]),
@@ -96,10 +93,7 @@ def test_a_level_jump_gives_a_path_of_the_titles_there_are_and_plain_text_has_no
     ("text", "expected"),
     [
         ("1 Scope\n\nx\n\n1.1 Terms\n\ny\n\n2 Use\n\nz\n", [(1, "1 Scope"), (2, "1.1 Terms"), (1, "2 Use")]),
-        (
-            "第一章 总则\n甲\n第二章 方法\n乙\n第一节 丙\n丁\n",
-            [(1, "第一章 总则"), (1, "第二章 方法"), (2, "第一节 丙")],
-        ),
+        ("第一章 总\n甲\n第二章 方\n乙\n第一节 丙\n丁\n", [(1, "第一章 总"), (1, "第二章 方"), (2, "第一节 丙")]),
         ("一、甲\n\nx\n\n（一）乙\n\ny\n\n二、丙\n\nz\n", [(1, "一、甲"), (2, "（一）乙"), (1, "二、丙")]),
         ("1、甲\n\nx\n\n2、乙\n\ny\n", [(1, "1、甲"), (1, "2、乙")]),
         ("1 Scope\n\n2 Use\n\nz\n", [(1, "1 Scope"), (1, "2 Use")]),  # half have text below them
@@ -135,17 +129,11 @@ def test_the_scanner_finds_the_blocks_that_markdown_it_finds(lines: list[str]) -
     assert shapes(_Scanner(lines).scan()) == shapes(parse_blocks(lines))
 
 
-HOSTILE = {
-    "headings": "# h\n" * 20_000,
-    "quotes": ">" * 100_000,
-    "lists": "- " * 50_000,
-    "long line": "a" * 1_000_000,
-    "spaces": "#" + " " * 100_000 + "x",
-    "no definitions": "[x\n===\n" * 3_000 + "]:",
-}
+HOSTILE = ["# h\n" * 20_000, ">" * 100_000, "- " * 50_000, "a" * 1_000_000, "#" + " " * 100_000 + "x"]
+HOSTILE.append("[x\n===\n" * 3_000 + "]:")
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE, ids=range(6))
 def test_hostile_texts_are_read_whole(text: str) -> None:
     assert sum(section.end - section.start for section in outline(document(text))) == len(text)
 

@@ -98,7 +98,9 @@ def _written(tree: ast.Module, module: ModuleType) -> Iterator[tuple[re.Pattern[
     """Yield the patterns that calls state, and the methods called on those that names hold."""
     names = vars(module)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or (isinstance(node.value, ast.Name) and names.get(node.value.id) is re):
+        if not isinstance(node, ast.Attribute):
+            continue
+        if isinstance(node.value, ast.Name) and names.get(node.value.id) is re:
             continue
         if node.attr in _METHODS and isinstance(holder := _value(node.value, names), re.Pattern):
             yield holder, module.__name__, node.attr
@@ -121,7 +123,8 @@ def _written(tree: ast.Module, module: ModuleType) -> Iterator[tuple[re.Pattern[
 def _value(node: ast.expr, names: dict[str, object]) -> object:
     """Return what an expression is where the module alone tells; holes of a text are filled in."""
     if isinstance(node, ast.JoinedStr):
-        parts = [each.value if isinstance(each, ast.Constant) else _value(each.value, names) for each in node.values]
+        held = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+        parts = [_value(each, names) for each in held]
         return "".join(str(each) if isinstance(each, str | int) else _HOLE for each in parts)
     if not isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.BinOp):
         return None
@@ -140,7 +143,8 @@ a\u200d|\u200d|\ufeff|\u3000|a |1 |1.|1,|- |# |. |...|[1]|![|![a](|[a](|{"a":|a-
 <a |<a>|<h1>a</h1>|<!--|<!-- c -->|<br |<think>|\\begin{a}|% a|$a$ |HX210 |1.5 mm |http://a.|a@b.
 """
 FLOODS = (
-    *(" ", "\t", "\n", "\r\n", " \n", "|", "| a ", "|-", "#\n", "# x\n", "a\n=\n", "```\n", "<!-- page 1 -->\n", "% a\n"),
+    *(" ", "\t", "\n", "\r\n", " \n", "|", "| a ", "|-", "#\n", "# x\n", "a\n=\n", "```\n"),
+    *("<!-- page 1 -->\n", "% a\n"),
     *(piece for line in _FLOODS.strip().splitlines() for piece in line.split("|")),
 )
 _SIGNS = " \t\n\r\u3000aAxZ10.,-–_#*|`~:;()[]{}<>\"'“”/\\%&$@!?+=^éß\u0301\u200d一第ア…½≤°"

@@ -68,7 +68,7 @@ def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object],
     yield found_objects, places, SIZES, FLOOR
 
 
-@pytest.mark.parametrize(("read", "made", "sizes", "floor"), readings())
+@pytest.mark.parametrize(("read", "made", "sizes", "floor"), list(readings()))
 def test_what_is_foreign_is_read_in_linear_time(
     read: Callable[..., object], made: Callable[[int], object], sizes: Sequence[int], floor: float
 ) -> None:
