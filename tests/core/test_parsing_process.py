@@ -116,7 +116,7 @@ def test_the_caller_looks_at_no_byte_of_a_file(name: str, tmp_path: Path, monkey
     path = tmp_path / name
     path.write_bytes(b"words")
     parse(path)
-    for reader in ("builtins.open", "os.open", "catena.parsing.readers.kind_of", "catena.parsing.text.decode"):
+    for reader in ("builtins.open", "os.open", "catena.parsing.protocol.kind_of", "catena.parsing.text.decode"):
         monkeypatch.setattr(reader, refuse)
     assert parse(path).document.text.strip() == "words"
 

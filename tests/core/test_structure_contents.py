@@ -15,7 +15,7 @@ from catena.model import Document, ParameterError, Section
 from catena.parsing import parse
 from catena.structure import blocks_of, content_outline, cut_sections, outline, outline_by_contents
 from catena.structure.contents import ContentsOutline
-from catena.structure.contents_entries import is_announcement, printed_contents
+from catena.structure.contents import is_announcement, printed_contents
 from catena_bench.headings import Counts, Title, compare
 from conftest import needs_data
 

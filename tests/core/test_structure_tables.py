@@ -23,7 +23,7 @@ from catena.parsing import Engine, parse
 from catena.structure import ChunkOptions, cut, outline, table_views
 from catena.structure.blocks import scan
 from catena.structure.division import tables_in
-from catena.structure.table_definitions import LONGEST_DESCRIPTION, column_names, row_labels
+from catena.structure.views import LONGEST_DESCRIPTION, column_names, row_labels
 from catena.testing import FakeEmbedder
 from catena.text import HtmlTable, tokenise
 from catena.text.tables import TableGrid, is_quantity

@@ -16,7 +16,7 @@ from catena.library import prepare
 from catena.model import Chunk, Document, Hit, Parsed
 from catena.parsing import hypertext, latex
 from catena.parsing.pdf_damage import found_objects
-from catena.parsing.readers import HEAD, kind_of
+from catena.parsing.protocol import HEAD, kind_of
 from catena.parsing.text import markdown_title
 from catena.retrieval import decompose
 from catena.text import read_items, without_thoughts

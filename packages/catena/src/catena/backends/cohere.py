@@ -10,15 +10,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from catena.backends.hosted import (
-    HostedEmbedder,
-    account,
-    portions,
-    rating_plan,
-    scores_in_order,
-    stacked,
-    unit_rows,
-)
+from catena.backends.hosted import HostedEmbedder, account, portions, rating_plan, scores_in_order, stacked, unit_rows
 from catena.model.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:

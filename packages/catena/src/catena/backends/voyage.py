@@ -87,11 +87,7 @@ class _Voyage:
         return f"{type(self).__name__}({self.identity!r})"
 
     def _access(self) -> dict[str, Any]:
-        return {
-            "api_key": self._account.key,
-            "base_url": self._account.base_url,
-            "request_timeout": self._timeout,
-        }
+        return {"api_key": self._account.key, "base_url": self._account.base_url, "request_timeout": self._timeout}
 
     def _items(self, reply: Any) -> Any:
         """Return what the reply lists; the SDK takes statuses it does not know, as 529, for success."""

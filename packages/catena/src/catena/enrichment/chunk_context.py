@@ -100,10 +100,7 @@ def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]
         before = chunk
     first = chunks[0]
     document = Document(
-        id=first.document_id,
-        text="".join(parts),
-        title=_title(chunks),
-        source=str(first.metadata.get(SOURCE, "")),
+        id=first.document_id, text="".join(parts), title=_title(chunks), source=str(first.metadata.get(SOURCE, ""))
     )
     return document, tuple(starts)
 

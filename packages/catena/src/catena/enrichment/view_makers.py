@@ -11,14 +11,7 @@ from annotated_types import Ge
 
 from catena.effects import Step
 from catena.enrichment.entities import grounded
-from catena.enrichment.view_asking import (
-    ModelMaker,
-    ask_about,
-    check_language,
-    check_obeyed,
-    checked,
-    read_summary,
-)
+from catena.enrichment.view_asking import ModelMaker, ask_about, check_language, check_obeyed, checked, read_summary
 from catena.enrichment.view_text import (
     UNSPACED_LETTER,
     count_words,

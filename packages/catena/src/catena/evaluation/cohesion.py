@@ -389,11 +389,7 @@ class Projection:
 
 
 def project(
-    sets: Mapping[str, NDArray[np.floating]],
-    *,
-    method: Method = "pca",
-    perplexity: float = 30.0,
-    seed: int = 0,
+    sets: Mapping[str, NDArray[np.floating]], *, method: Method = "pca", perplexity: float = 30.0, seed: int = 0
 ) -> Projection:
     """Project all sets together onto one plane.
 

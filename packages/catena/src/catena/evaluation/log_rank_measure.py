@@ -254,13 +254,7 @@ def log_rank_index(
 
 
 def mean_log_rank_index(
-    qrels: Qrels,
-    run: Run,
-    *,
-    n: int,
-    gamma: float = 1.0,
-    ties: Ties = "mid-rank",
-    unretrieved: Unretrieved = "last",
+    qrels: Qrels, run: Run, *, n: int, gamma: float = 1.0, ties: Ties = "mid-rank", unretrieved: Unretrieved = "last"
 ) -> MeanLogRankIndex:
     """Return the mean of `log_rank_index` over the judged queries that have a relevant piece.
 

@@ -271,11 +271,7 @@ def compact(state: GraphState) -> GraphState:
 
 
 def _changed_mentions(
-    state: GraphState,
-    places: PlaceChanges,
-    titles: Sequence[Sequence[Title]],
-    own: TermPairs,
-    held: TermPairs,
+    state: GraphState, places: PlaceChanges, titles: Sequence[Sequence[Title]], own: TermPairs, held: TermPairs
 ) -> TermIndex:
     """Return the mentions after a change: new texts may hold all titles, old texts the new ones.
 

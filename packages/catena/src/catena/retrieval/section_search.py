@@ -24,7 +24,7 @@ from catena.retrieval.fusion import Fusion, ScoreBounds, ScoreFusion, by_maximum
 from catena.retrieval.in_memory import Bm25Scorer
 from catena.retrieval.routes import ROUTES, Route, of_view, stored
 from catena.retrieval.view_search import OnViewError, PaperQuota, ViewRule, retrieve_views
-from catena.structure.headers import searchable
+from catena.structure.views import searchable
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passages_of
 from catena.text.words import count_tokens
 
@@ -192,10 +192,7 @@ class ReadingOptions:
 
 
 def rank_passages(
-    query: str,
-    ranking: Ranking,
-    passages: Callable[[Chunk], Sequence[Chunk]],
-    options: ReadingOptions | None = None,
+    query: str, ranking: Ranking, passages: Callable[[Chunk], Sequence[Chunk]], options: ReadingOptions | None = None
 ) -> Step[Ranking]:
     """Rank the passages of the first hits: `whole * h + (1 - whole) * (alpha * v + (1 - alpha) * r)`.
 

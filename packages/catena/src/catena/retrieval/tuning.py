@@ -501,6 +501,5 @@ def adapted(statistics: CorpusStatistics) -> ScoreFusion:
     """
     per_page = sqrt(statistics.documents / statistics.average_pages)
     return ScoreFusion(
-        alpha=LEAST_ALPHA + MORE_ALPHA * statistics.structure,
-        beta=MOST_BETA * per_page / (1 + per_page),
+        alpha=LEAST_ALPHA + MORE_ALPHA * statistics.structure, beta=MOST_BETA * per_page / (1 + per_page)
     )

@@ -22,7 +22,7 @@ from catena.retrieval.queries import Queries, decompose, generate_queries, searc
 from catena.segments import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.segments.calibration import Calibration, Constant
 from catena.segments.reranking import OnFailure, probabilities, rerank
-from catena.structure.headers import DSRAG, HeaderTemplate, context_view, segment_header
+from catena.structure.views import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.text.words import count_tokens
 
 if TYPE_CHECKING:

@@ -53,11 +53,7 @@ _ORPHANS = {
 
 
 def check_entry(
-    entry: Entry,
-    vectors: NDArray[np.float32] | ViewVectors,
-    *,
-    embedder: str | None = None,
-    dim: int | None = None,
+    entry: Entry, vectors: NDArray[np.float32] | ViewVectors, *, embedder: str | None = None, dim: int | None = None
 ) -> None:
     """Raise `ParameterError` naming the document and the first thing that is wrong with its entry.
 
