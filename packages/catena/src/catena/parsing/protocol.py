@@ -1,4 +1,4 @@
-"""Define what both processes share: limits and refusals, frames on the pipes, and the kinds of files with their readers.
+"""Define what both processes share: limits and refusals, frames on the pipes, kinds of files and their readers.
 
 A frame is two lengths, JSON, then raw bytes. No pickle: what comes back was made by a process that read an
 untrusted file.

@@ -1,4 +1,4 @@
-"""Make the views of chunks: under titles (HiQA), under a header of title and summaries (dsRAG), of tables, of figures.
+"""Make the views of chunks: under titles (HiQA) or a header of title and summaries (dsRAG), of tables, of figures.
 
 Titles and headers go into a view (by which a chunk is found) or before a text (that a reader is given), never
 into a chunk: citations stay true. A header is made from path and metadata alone, so that it works on the chunks
