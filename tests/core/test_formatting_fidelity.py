@@ -6,6 +6,7 @@ import json
 import pickle
 
 import pytest
+from case_files import cases_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,36 +14,8 @@ from catena.formatting import Fidelity, FidelityOptions, FidelityReport, align, 
 from catena.formatting.fidelity_check import Fault, PageFidelity
 from catena.model import ParameterError
 
-SOURCE = """3.2 Supply voltage
-The supply must not exceed 3.3 V. Use a current of 12 mA
-at most; the inter-
-face fails above −40 °C.
-• Loosen the cover plate.
-• Fit the new filter.
-Table 3. Limits of the valves
-Part Limit Interval
-Inlet valve 73 N·m 880 h
-Outlet valve 6 N·m 614 h
-Drive shaft 29 N·m 593 h
-The valves are delivered with their certificates. Later chapters return to this point."""
-
-ANSWER = """## 3.2 Supply voltage
-
-The supply must **not** exceed 3.3 V. Use a current of 12 mA at most; the interface fails above -40 °C.
-
-- Loosen the cover plate.
-- Fit the new filter.
-
-Table 3. Limits of the valves
-
-| Part | Limit | Interval |
-|---|---|---|
-| Inlet valve | 73 N·m | 880 h |
-| Outlet valve | 6 N·m | 614 h |
-| Drive shaft | 29 N·m | 593 h |
-
-The valves are delivered with their certificates. Later chapters return to this point.
-"""
+SOURCE, _answer = cases_of("cases_fidelity.txt")[0].values
+ANSWER = f"{_answer}\n"
 
 
 def kinds(answer: str, source: str = SOURCE, **settings: str) -> set[str]:

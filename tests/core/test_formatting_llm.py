@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -35,44 +36,7 @@ from catena_bench.generated_pdfs import VARIETIES, PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 
 PLAIN = PdfStyle(running=False)
-MANUAL = """# 1 Safety
-
-Read this manual before work begins. The main switch of the pump must be off, and nobody may stand below the hopper \
-while it turns.
-
-## 1.1 Adjusting the gear box and the belt guard
-
-Table 1. Values for the gear box
-
-| Part | Limit | Interval |
-| --- | --- | --- |
-| Belt guard | 3 N·m | 40 h |
-| Drive shaft | 12 N·m | 120 h |
-| Main bearing | 7.5 N·m | 960 h |
-
-Table 2. Values for the return spring
-
-| Part | Limit | Interval |
-| --- | --- | --- |
-| Guide rail | 8 N·m | 45 h |
-| Tool holder | 15 N·m | 200 h |
-
-- Loosen the return spring by half a turn.
-- Compare the mark with the value of 288 mm given on the plate.
-
-### 1.1.1 Notes
-
-Damage found in this way is to be reported at once.
-
-# 2 Operation
-
-## 2.1 Notes
-
-1. Fill the hopper up to the mark.
-2. Close the inlet valve.
-
-The work takes two persons about 25 minutes.
-"""
+MANUAL = Path(__file__).with_name("manual_for_formatter.md").read_text(encoding="utf-8")
 
 
 @cache

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 from test_structure_outline import check_tiling, texts
@@ -14,8 +15,7 @@ from catena.formatting import format_layout
 from catena.model import Document, ParameterError, Section
 from catena.parsing import parse
 from catena.structure import blocks_of, content_outline, cut_sections, outline, outline_by_contents
-from catena.structure.contents import ContentsOutline
-from catena.structure.contents import is_announcement, printed_contents
+from catena.structure.contents import ContentsOutline, is_announcement, printed_contents
 from catena_bench.headings import Counts, Title, compare
 from conftest import needs_data
 
@@ -74,46 +74,14 @@ def test_lines_with_leaders_divide_plain_text_and_an_entry_that_names_nothing_sh
     assert (found.missing, levels(found.sections)[2][1]) == (("1.1 Cover",), foot[1])
 
 
-# the text after "# M\\n\\n", and the levels and titles after (1, "M")
-OUTLINES: dict[str, tuple[str, list[tuple[int, str]]]] = {
-    "links nested by indentation give the levels of flat headings": (
-        "- [Start](#start)\n  - [Linux](#linux)\n  - [Other **systems**](#else)\n- [Use](#use-it)\n\n"
-        "## Start\n\na\n\n## Linux\n\nb\n\n## Other systems\n\nc\n\n## Use it!\n\nd\n\n## Left out\n\ne\n",
-        [(2, "Start"), (3, "Linux"), (3, "Other systems"), (2, "Use it!"), (3, "Left out")],
-    ),
-    "headings deeper than the table stay below its entries": (
-        "## Contents\n\n- A\n- B\n- C\n\n## A\n\nx\n\n### A deep\n\ny\n\n#### Deeper\n\nz\n\n## B\n\nx\n\n## C\n",
-        [(2, "Contents"), (2, "A"), (3, "A deep"), (4, "Deeper"), (2, "B"), (2, "C")],
-    ),
-    "numbers fix the levels where all headings are alike": (
-        "# Contents\n\n- 1 One … 2\n- 1.1 Two … 3\n- 2 Three … 4\n\n# 1 One\n\na\n\n"
-        "# 1.1 Two\n\nb\n\n# 1.1.1 Deep\n\nc\n\n# 2 Three\n\nd\n",
-        [(1, "Contents"), (1, "1 One"), (2, "1.1 Two"), (3, "1.1.1 Deep"), (1, "2 Three")],
-    ),
-    "a title without marks becomes a section": (
-        "**Inhalt**\n\n1. Eins\n2. Zwei\n3. Drei\n\n## Eins\n\na\n\nZwei\n\nb\n\n## Drei\n\nDrei\nist mehr.\n",
-        [(2, "Eins"), (2, "Zwei"), (2, "Drei")],
-    ),
-    "a heading goes before a line of the same words": (
-        "- [A](#a)\n- [B](#b)\n- [C](#c)\n\n## A\n\nB\n\nC\n\n## B\n\nx\n\n## C\n\nB\n\ny\n",
-        [(2, "A"), (2, "B"), (2, "C")],
-    ),
-    "a heading that the table does not list moves with the entry above it": (
-        "- [A](#a)\n  - [B](#b)\n- [C](#c)\n\n## A\n\nx\n\n## B\n\ny\n\n### Deep\n\nz\n\n#### Deeper\n\n## C\n\nx\n",
-        [(2, "A"), (3, "B"), (4, "Deep"), (5, "Deeper"), (2, "C")],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", OUTLINES)
-def test_the_table_of_contents_gives_the_levels(case: str) -> None:
-    text, expected = OUTLINES[case]
-    found = contents_of(f"# M\n\n{text}")
-    assert levels(found.sections) == [(1, "M"), *expected]
+@pytest.mark.parametrize(("text", "sections"), cases_of("cases_contents.txt"))
+def test_the_table_of_contents_gives_the_levels(text: str, sections: str) -> None:
+    found = contents_of(f"# M\n\n{text}\n")
+    assert [f"{'#' * level} {title}" for level, title in levels(found.sections)[1:]] == sections.split("\n")
+    unlisted = ("M", "Contents", "Left out", "A deep", "Deep", "Deeper", "1.1.1 Deep")
+    matched = [found.sections[position].title for _, position in found.matched]
+    assert matched == [title for _, title in levels(found.sections) if title not in unlisted]
     assert found.missing == ()
-    assert [found.sections[position].title for _, position in found.matched] == [
-        title for _, title in expected if title not in ("Contents", "Left out") and "eep" not in title
-    ]
 
 
 def test_announced_tables_come_first_of_them_the_longest_and_two_lines_between_entries_end_none() -> None:
