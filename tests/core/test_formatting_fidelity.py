@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from catena.formatting import Fidelity, FidelityOptions, FidelityReport, align, fidelity, markdown_words, source_words
 from catena.formatting.fidelity_check import Fault, PageFidelity
-from catena.model import ParameterError
 
 SOURCE, _answer = cases_of("cases_fidelity.txt")[0].values
 ANSWER = f"{_answer}\n"
@@ -301,15 +300,6 @@ def test_lines_of_an_answer_know_what_they_are() -> None:
 
 
 # --- errors ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("recall", 1.5), ("precision", -0.1), ("number", 0.5), ("cell", float("inf")), ("stray_words", -1)],
-)
-def test_options_out_of_their_domain_are_named(name: str, value: float) -> None:
-    with pytest.raises(ParameterError, match=name):
-        FidelityOptions(**{name: value})
 
 
 # --- the report ------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from catena.formatting import (
 )
 from catena.formatting.llm_markdown import draft, markdown_of
 from catena.formatting.source import windows_of
-from catena.model import Document, MissingServiceError, ParameterError, Parsed, ServiceError
+from catena.model import Document, MissingServiceError, Parsed, ServiceError
 from catena.parsing import parse_bytes
 from catena.structure import outline
 from catena.testing import FaithfulFormatter, FakeLLM, ScriptedLLM
@@ -466,12 +466,6 @@ def test_pages_of_a_text_file():
     found = formatted(text_file("", pages), FaithfulFormatter(truth), sized(5, 3)).document
     assert found.text == truth
     assert found.page_starts == (0, truth.index("Keep the key"), truth.index("Keep the key"))
-
-
-@pytest.mark.parametrize("wrong", [{"window": 0}, {"padding": 0}])
-def test_sizes_out_of_their_domain_are_refused(wrong):
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        FormatOptions(**wrong)
 
 
 def test_without_a_model_the_missing_service_is_named():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import math
 from collections.abc import Sequence
 from random import Random
 
@@ -140,6 +139,8 @@ def test_breaks_that_make_no_sense_are_refused_and_a_long_text_takes_one_pass():
     with pytest.raises(ParameterError, match="one per border between 3 units"):
         best_breaks([1.0], [1, 1, 1], shortest=1, longest=2)
     with pytest.raises(ParameterError, match="0 <= shortest <= longest"):
+        EmbeddingOptions(shortest=3, longest=2)
+    with pytest.raises(ParameterError, match="0 <= shortest <= longest"):
         best_breaks([], [1], shortest=3, longest=2)
     gains = np.sin(np.arange(99_999)).tolist()  # quadratic work on 100,000 units would not end
     breaks = best_breaks(gains, [1] * 100_000, shortest=100, longest=50_000)
@@ -215,12 +216,6 @@ def test_texts_without_words_are_whole_others_are_sent_in_bounded_requests_and_f
         segmented("Some text.", Flaky(FakeEmbedder(), [ServiceError("fake", "out of order")]))
     with pytest.raises(MissingServiceError):
         run(segment_by_embedding(document("Some text.")), Services())
-
-
-@pytest.mark.parametrize(("name", "value"), [("shortest", 6000), ("reach", 0), ("at_heading", math.inf)])
-def test_options_outside_their_domain_are_named(name: str, value: object) -> None:
-    with pytest.raises(ParameterError, match=name):
-        EmbeddingOptions(**{name: value})  # type: ignore[arg-type]
 
 
 # With the embedder that ships.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from case_files import cases_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,69 +32,20 @@ def kinds(repaired: Repaired) -> list[str]:
     return [each.kind for each in repaired.repairs]
 
 
-THIRDS = [(100, 129), (130, 159), (160, 199)]
-
-
-WHOLE, HALVES = (0, 9), [(0, 5), (6, 9)]
-GOLDEN: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int], list[tuple[int, int]], list[str]]] = {
-    "right": ([("a", 100, 129), ("b", 130, 159), ("c", 160, 199)], (100, 199), THIRDS, []),
-    "right, starts only": ([("a", 100), ("b", 130), ("c", 160)], (100, 199), THIRDS, []),
-    "the article": ([("a", 0, 2)], (0, 2), [(0, 2)], []),
-    "the article as printed, from 1": ([("a", 1, 3)], (0, 2), [(0, 2)], ["one_based"]),
-    "relative": ([("a", 0), ("b", 30), ("c", 60)], (100, 199), THIRDS, ["window_relative"]),
-    "relative, from 1": ([("a", 1, 30), ("b", 31, 60), ("c", 61, 100)], (100, 199), THIRDS, ["window_relative"]),
-    "relative, its ends": ([("a", 0, 29), ("b", 30, 59), ("c", 60, 99)], (100, 199), THIRDS, ["window_relative"]),
-    "relative, its first lines missing": (  # from 0 or from 1: the first of the two
-        [("a", 5), ("b", 30)], (100, 199), [(100, 129), (130, 199)], ["window_relative", "omission_start"],
-    ),
-    "relative but one": ([("a", 100), ("b", 30), ("c", 60)], (100, 199), THIRDS, ["window_relative"] * 2),
-    "one relative": ([("a", 0, 29), ("b", 130, 159), ("c", 160, 199)], (100, 199), THIRDS, ["window_relative"]),
-    "began before": ([("a", 98), ("b", 130), ("c", 160)], (100, 199), THIRDS, ["out_of_range"]),
-    "relative though most numbers are lines of the window": (
-        [("a", 0), ("b", 80), ("c", 110)], (50, 199), [(50, 129), (130, 159), (160, 199)], ["window_relative"],
-    ),
-    "absolute though it would fit as relative": (
-        [("a", 48), ("b", 90), ("c", 140)], (50, 199), [(50, 89), (90, 139), (140, 199)], ["out_of_range"],
-    ),
-    "counted from 1": ([("a", 1, 30), ("b", 31, 100)], (0, 99), [(0, 29), (30, 99)], ["one_based"]),
-    "exclusive ends": (
-        [("a", 0, 30), ("b", 30, 60), ("c", 60, 100)], (0, 99), [(0, 29), (30, 59), (60, 99)],
-        ["out_of_range", "overlap", "overlap"],
-    ),
-    "relative, exclusive ends": (
-        [("a", 0, 30), ("b", 30, 60), ("c", 60, 100)], (100, 199), THIRDS,
-        ["window_relative", "out_of_range", "overlap", "overlap"],
-    ),
-    "gap": ([("a", 0, 3), ("b", 6, 9)], WHOLE, HALVES, ["gap"]),
-    "overlap": ([("a", 0, 7), ("b", 6, 9)], WHOLE, HALVES, ["overlap"]),
-    "omission at the start": ([("a", 2, 5), ("b", 6, 9)], WHOLE, HALVES, ["omission_start"]),
-    "omission at the end": ([("a", 0, 5), ("b", 6, 7)], WHOLE, HALVES, ["omission_end"]),
-    "reversed": ([("a", 5, 0), ("b", 6, 9)], WHOLE, HALVES, ["reversed"]),
-    "unsorted": ([("b", 6, 9), ("a", 0, 5)], WHOLE, HALVES, ["unsorted"]),
-    "beyond": ([("a", 0, 5), ("b", 6, 9), ("c", 50, 60)], WHOLE, HALVES, ["out_of_range"]),
-    "a parent": ([("all", 0, 9), ("a", 0, 5), ("b", 6, 9)], WHOLE, HALVES, ["duplicate"]),
-    "strings": ([("a", "0", "line 5"), ("b", 6, 9)], WHOLE, HALVES, ["not_integer"] * 2),
-    "floats": ([("a", 0, 5.0), ("b", 6.4, 9)], WHOLE, HALVES, ["not_integer"] * 2),
-    "ends only": ([("a", None, 5), ("b", None, 9)], WHOLE, HALVES, ["no_start"] * 2),
-    "no number": ([("a", "?"), ("b", 0, 9)], WHOLE, [WHOLE], ["not_integer"]),
-    "empty": ([], WHOLE, [WHOLE], ["empty"]),
-    "blank title": ([(" ", 0, 9)], WHOLE, [WHOLE], ["title"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", GOLDEN)
-def test_each_kind_of_answer_is_put_right_as_stated(case: str) -> None:
-    answer, window, expected, told = GOLDEN[case]
-    repaired = repair(raw(*answer), *window)
-    assert (lines(repaired), kinds(repaired)) == (expected, told)
+@pytest.mark.parametrize(("answer", "expected"), cases_of("cases_repair.txt"))
+def test_each_kind_of_answer_is_put_right_as_stated(answer: str, expected: str) -> None:
+    window, *sections = answer.split("\n")
+    repaired = repair(raw(*map(json.loads, sections)), *map(int, window.split()))
+    spans = " ".join(f"{first}-{last}" for first, last in lines(repaired))
+    assert f"{spans}\n{' '.join(kinds(repaired))}".strip() == expected
 
 
 @pytest.mark.parametrize("end", [9, None], ids=["with ends", "without"])
 def test_of_equal_sections_the_first_in_the_answer_is_kept_and_of_unequal_ones_the_shortest(end: int | None) -> None:
-    equal = repair(raw(("one", 0, end), ("other", 0, end)), *WHOLE)
+    equal = repair(raw(("one", 0, end), ("other", 0, end)), 0, 9)
     assert [(section.title, section.place) for section in equal.sections] == [("one", 0)]
     assert [(each.kind, each.section) for each in equal.repairs] == [("duplicate", 1)]
-    unequal = repair(raw(("one", 0, end), ("other", 0, 5), ("more", 6, 9)), *WHOLE)
+    unequal = repair(raw(("one", 0, end), ("other", 0, 5), ("more", 6, 9)), 0, 9)
     assert [section.title for section in unequal.sections] == ["other", "more"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reportlab.lib.pagesizes import A4
@@ -25,7 +26,7 @@ from catena.structure.blocks import scan
 from catena.structure.division import tables_in
 from catena.structure.views import LONGEST_DESCRIPTION, column_names, row_labels
 from catena.testing import FakeEmbedder
-from catena.text import HtmlTable, tokenise
+from catena.text import tokenise
 from catena.text.tables import TableGrid, is_quantity
 
 SUPPLY = ("Quantity", "Supply", "", "Unit")
@@ -143,28 +144,24 @@ cells = st.sampled_from(["", "a", "b", "c d", "1"])
 @given(st.data(), st.integers(1, 4), st.integers(1, 4))
 def test_no_text_of_a_merged_cell_is_lost(data: st.DataObject, height: int, width: int) -> None:
     rows = data.draw(st.lists(st.lists(cells, min_size=width, max_size=width), min_size=height, max_size=height))
-    spans = st.builds(
-        Merged, st.integers(0, height - 1), st.integers(0, width - 1), st.integers(1, 5), st.integers(1, 5)
-    )
-    merged = data.draw(st.lists(spans, max_size=4))
+    places = (st.integers(0, height - 1), st.integers(0, width - 1), st.integers(1, 5), st.integers(1, 5))
+    merged = data.draw(st.lists(st.builds(Merged, *places), max_size=4))
     header = data.draw(st.integers(0, height))
     made = unmerged(rows, merged, header=header)
     assert len(made) == 1 + height - header
     for column in range(width):
-        for row in rows[:header]:
-            assert row[column] in made[0][column]
+        assert all(row[column] in made[0][column] for row in rows[:header])
         for row, kept in zip(rows[header:], made[1:], strict=True):
             assert not row[column] or row[column] == kept[column]
 
 
+SPANS_OF = st.builds(
+    "<{} colspan={} rowspan={}>".format, st.sampled_from(["td", "th"]), st.integers(0, 4), st.integers(0, 4)
+)
 html_pieces = st.lists(
-    st.one_of(
-        st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"]),
-        st.builds(
-            "<{} colspan={} rowspan={}>".format, st.sampled_from(["td", "th"]), st.integers(0, 4), st.integers(0, 4)
-        ),
-        st.text("abcdef", min_size=1, max_size=4),
-    ),
+    st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"])
+    | SPANS_OF
+    | st.text("abcdef", min_size=1, max_size=4),
     max_size=30,
 )
 
@@ -181,11 +178,8 @@ def test_every_word_of_an_html_table_is_in_its_grid(pieces: list[str]) -> None:
 
 
 def test_a_table_that_claims_any_size_stays_small() -> None:
-    made = HtmlTable()
-    made.open("tr", {})
-    made.open("td", {"colspan": "999999999999", "rowspan": "999999999999"})
-    made.add("a")
-    assert made.finish().header == ("a",) * 200
+    most = "999999999999"
+    assert table(f"<table><tr><td colspan={most} rowspan={most}>a</table>\n").header == ("a",) * 200
 
 
 # What is data
@@ -203,28 +197,10 @@ def test_what_is_a_quantity(cell: str, value: bool) -> None:
     assert is_quantity(cell) is value
 
 
-LABELS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "the first column, each label once": (
-        "| a | b |\n|---|---|\n| x | 1 |\n| x | 2 |\n| | 3 |\n| 4 | 5 |\n| y | 6 |\n", ("x", "4", "y"),
-    ),
-    "exactly half are quantities": ("| a | b |\n|---|---|\n| x | 1 |\n| 2 V | 3 |\n", ("x", "2 V")),
-    "more than half are quantities": ("| a | b |\n|---|---|\n| x | 1 |\n| 2 V | 3 |\n| 4 V | 5 |\n", ()),
-    "years": ("| Year | Head |\n|---|---|\n| 2019 | Ada |\n| 2020 | Bo |\n", ()),
-    "the first column counts": ("| Pin | Name |\n|---|---|\n| 1 | VCC |\n| 2 | GND |\n", ("VCC", "GND")),
-    "it counts from 0": ("| # | Name |\n|---|---|\n| 0. | VCC |\n| 1. | GND |\n", ("VCC", "GND")),
-    "it counts, and the second is data": ("| n | V |\n|---|---|\n| 1 | 3 |\n| 2 | 0 |\n", ()),
-    "a list": ("| Sizes |\n|---|\n| 10 mm |\n| 12 mm |\n", ("10 mm", "12 mm")),
-    "keys without a header": ("| | |\n|---|---|\n| Clock | 16 MHz |\n| Flash | 2 kB |\n", ("Clock", "Flash")),
-    "a key in the header": ("| Clock | 16 MHz |\n|---|---|\n| Flash | 2 kB |\n", ("Clock", "Flash")),
-    "a year in the header": ("| Sales | 2019 |\n|---|---|\n| Nuts | 5 |\n", ("Nuts",)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", LABELS)
-def test_the_labels_of_rows(case: str) -> None:
-    text, expected = LABELS[case]
-    found = table(text)
-    assert row_labels(found, found.rows) == expected
+@pytest.mark.parametrize(("text", "labels"), cases_of("cases_labels.txt"))
+def test_the_labels_of_rows(text: str, labels: str) -> None:
+    found = table(f"{text}\n")
+    assert row_labels(found, found.rows) == tuple(labels.splitlines())
 
 
 def test_names_of_columns_and_tables_with_names_alone() -> None:

@@ -35,7 +35,7 @@ def built(file: HostileFile) -> bytes:
 def end_of(file: HostileFile, engine: Engine) -> Parsed | ParseError:
     limits = HASTY if "timeout" in file.expected else PATIENT
     try:
-        return parse_bytes(built(file), f"bad{file.suffix}", password=file.password, limits=limits, engine=engine)
+        return parse_bytes(built(file), f"bad{file.suffix}", limits=limits, engine=engine)
     except ParseError as error:
         return error
 
@@ -69,11 +69,11 @@ def test_a_folder_of_hostile_files_is_indexed_to_its_end(tmp_path: Path) -> None
             told = (bool(outcome.reason), bool(outcome.chunks))
             assert told == (outcome.state != "indexed", outcome.state in {"indexed", "partial"}), name
             assert not any(word in outcome.reason for word in ("Traceback", "site-packages", "\n", str(folder))), name
-            if outcome.state == "failed" and files[name].password in {None, "secret"}:
+            if outcome.state == "failed":
                 assert outcome.reason.partition(":")[0] in files[name].expected | {"limit", "timeout"}, name
         whole = [folder / name for name, outcome in outcomes.items() if outcome.state == "indexed"]
         assert library.verify() == ()
-        assert library.stats().documents == sum(outcome.chunks > 0 for outcome in outcomes.values()) > 25
+        assert library.stats().documents == sum(outcome.chunks > 0 for outcome in outcomes.values()) > 15
         assert library.search("means no harm", k=1).hits[0].chunk.text in SOUND
         assert {outcome.state for outcome in library.index(whole, password="secret")} == {"skipped"}
 
