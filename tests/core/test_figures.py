@@ -30,9 +30,10 @@ from PIL import Image
 from pypdf import PdfReader, PdfWriter
 
 from catena.model import Document, FigureCrop, MissingExtraError, ParameterError, Parsed
+from catena.model.layout import Line, Span
 from catena.parsing import figure_shapes, parse_bytes
 from catena.parsing import pdf_pypdfium2 as figures
-from catena.parsing.figure_regions import Region, clusters, without_decorations
+from catena.parsing.figure_regions import Region, clusters, running_text, without_decorations
 from catena.parsing.figure_shapes import Box, Shape
 from catena.parsing.files import parsed_pdf
 from catena.parsing.pages import page_event
@@ -208,6 +209,17 @@ def test_white_and_clipped_ink_is_not_seen_and_a_drawing_in_a_form_is_one_with_i
         seen = Box(left, HEIGHT - top, right, HEIGHT - top + 80)
         (figure,) = found(pdf(around(draw)))
         assert overlap(box(figure), seen) > 0.95
+
+
+def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
+    def line(words, x0, x1, top, size=10.0):
+        span = Span(text=words, x0=x0, x1=x1, size=size)
+        return Line(text=words, x0=x0, x1=x1, top=top, bottom=top + size, spans=(span,))
+
+    titles = [line("A title over the whole page", 50, 450, top, size=20.0) for top in (20, 60)]
+    column = [line("words of a paragraph set in lines", 60 + n, 260 + n, 100 + 12 * n) for n in range(9)]
+    assert running_text([titles[0], *column], 595.0)[1:] == [True] * 9
+    assert running_text([*titles, *column[:8]], 595.0)[2:] == [False] * 8
 
 
 def test_logos_go_and_a_picture_shown_twice_in_the_text_stays():

@@ -221,7 +221,7 @@ def test_tables_of_contents_give_a_list_and_no_headings() -> None:
 def outlined_pages():
     wrapped = [line(text, top, size=12, bold=True) for text, top in (("The Safety of", 90), ("All Pumps", 105))]
     first = page(1, flow((12, "Chapter 1")), wrapped, prose(FOX, 140), line("Terms", 190), prose(RAIN, 215))
-    return first, page(2, flow((12, "2 Use"), FOX))
+    return first, page(2, flow((12, "2 Use"), FOX, (12, "Notes")))
 
 
 def test_the_outline_decides_headings_and_levels_unless_it_is_to_be_ignored() -> None:
@@ -230,8 +230,9 @@ def test_the_outline_decides_headings_and_levels_unless_it_is_to_be_ignored() ->
         OutlineItem(level=2, title="1.1 Terms", page=1, top=188.0),
         OutlineItem(level=1, title="Use", page=2),
         OutlineItem(level=1, title="Not printed", page=2),
+        OutlineItem(level=1, title="Notes", page=2),  # the last line of the file
     )
-    expected = ["# Chapter 1 The Safety of All Pumps", "## Terms", "# 2 Use"]
+    expected = ["# Chapter 1 The Safety of All Pumps", "## Terms", "# 2 Use", "# Notes"]
     assert headings(*outlined_pages(), outline=outline) == expected
     ignored = markdown(*outlined_pages(), outline=outline, options=LayoutOptions(outline=False))
     assert "Terms" in ignored
@@ -333,16 +334,12 @@ def test_a_year_or_an_initial_at_the_start_of_a_line_begins_no_item() -> None:
     assert "\n12\\. is a number\n" in text
 
 
-def test_code_is_kept_with_its_indentation_and_empty_lines() -> None:
-    one = page(
-        1,
-        prose(FOX, 60),
-        line("def f(x):", 100, x=80, mono=True),
-        line("return x  # ```", 112, x=100, mono=True),
-        line("f(1)", 136, x=80, mono=True),
-        prose(RAIN, 160),
-    )
-    assert markdown(one) == f"{FOX}\n\n````\ndef f(x):\n    return x  # ```\n\nf(1)\n````\n\n{RAIN}\n"
+def test_code_is_kept_with_its_indentation_and_empty_lines_however_far_apart_its_lines_are() -> None:
+    for pitch in (12, 18):
+        code = [line("def f(x):", 100, x=80, mono=True), line("return x  # ```", 100 + pitch, x=100, mono=True)]
+        last = line("f(1)", 100 + 3 * pitch, x=80, mono=True)
+        one = page(1, prose(FOX, 60), code, last, prose(RAIN, 124 + 3 * pitch))
+        assert markdown(one) == f"{FOX}\n\n````\ndef f(x):\n    return x  # ```\n\nf(1)\n````\n\n{RAIN}\n"
 
 
 def test_a_file_in_one_fixed_width_font_is_prose() -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from catena import Library
 from catena.model import CatenaError, ParameterError, ParseError, digest
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
-from catena.parsing.protocol import Unreadable
-from catena.parsing.protocol import HEAD, KINDS, kind_of
+from catena.parsing.protocol import HEAD, KINDS, Unreadable, kind_of
 from catena.parsing.text import decode
 from catena.parsing.worker import bytes_of
 

@@ -25,8 +25,8 @@ from catena.structure import (
     searchable,
     section_segment,
 )
-from catena.structure.views import is_contents
 from catena.structure.passages import section_of
+from catena.structure.views import is_contents
 from catena.testing.strategies import documents
 from catena.text import count_tokens
 

@@ -8,14 +8,17 @@ import zlib
 from collections import Counter
 from functools import cache
 from importlib.resources import files
+from io import BytesIO
 from typing import get_args
 
 import pytest
-from hostile import FONT, assemble, changed, one_page, show, sound, stream, with_pages
+from hostile import FONT, assemble, changed, forms, one_page, show, sound, stream, with_pages
+from pypdf import PdfReader
 
 from catena.model import Parsed, ParseError
 from catena.parsing import Engine, parse_bytes
-from catena.parsing.pdf_damage import found_objects
+from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects
+from catena.parsing.protocol import Unreadable
 
 ENGINES = get_args(Engine)
 NAMES = ("halden-field-reliability-report-2025", "halden-hx200-manual", "halden-hx210-manual")
@@ -220,3 +223,15 @@ def test_what_an_engine_refuses_the_other_reads_and_a_wrong_table_or_list_costs_
     end = read(changed(2, b"<< /Type /Pages /Kids [5 0 R 4 0 R 9 0 R] /Count 3 >>", pages=3), engine)
     assert end.document.text.count("sound text") == 3
     assert (end.state, "list of its pages" in end.notes[0].why) == ("partial", True)
+
+
+def test_more_forms_than_a_page_may_draw_are_refused_and_three_faults_of_a_page_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("catena.parsing.pdf_damage.MAX_FORMS", 2)
+    assert StreamCheck().page(PdfReader(BytesIO(forms(2, 1))).pages[0]) == Damage()
+    with pytest.raises(Unreadable, match="more than 2 forms on one page"):
+        StreamCheck().page(PdfReader(BytesIO(forms(3, 1))).pages[0])
+    lost = assemble(with_pages([stream(b"")]) | {6: b"[90 0 R 91 0 R 92 0 R 93 0 R]"})
+    told = "; ".join(f"content stream {number} is not there" for number in (90, 91, 92))
+    assert StreamCheck().page(PdfReader(BytesIO(lost)).pages[0]) == Damage(streams=told)
