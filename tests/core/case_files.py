@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,15 @@ import pytest
 
 
 def cases_of(name: str) -> list[Any]:
-    """Return the cases of a file beside this one, each (what goes in, what comes out), named as there.
+    """Return the cases of a file beside this one, each a tuple of its parts, named as there.
 
-    A case is a line "%%%% name", what goes in, a line "====", and what must come out.
+    A case is a line "%%%% name" and its parts, with a line "====" between them; what comes before the first case is
+    for the reader.
     """
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    found = re.findall(r"^%%%% (.+)\n((?:.*\n)*?)====\n((?:(?!%%%% ).*\n)*)", text, re.MULTILINE)
-    return [pytest.param(given.removesuffix("\n"), made.rstrip("\n"), id=case) for case, given, made in found]
+    _, *cases = Path(__file__).with_name(name).read_text(encoding="utf-8").split("\n%%%% ")
+    found = []
+    for case in cases:
+        title, _, parts = case.rstrip("\n").partition("\n")
+        *given, made = f"{parts}\n".split("\n====\n")
+        found.append(pytest.param(*given, made.rstrip("\n"), id=title))
+    return found

@@ -14,17 +14,7 @@ from pypdf.constants import PageLabelStyle
 from reportlab.pdfgen.canvas import Canvas
 
 from catena import Library
-from catena.model import (
-    Chunk,
-    Document,
-    Place,
-    Segment,
-    citation,
-    common_metadata,
-    pages_in_words,
-    place_in,
-    place_metadata,
-)
+from catena.model import Chunk, Place, Segment, citation, common_metadata, pages_in_words, place_in, place_metadata
 from catena.testing.strategies import documents
 
 
@@ -91,9 +81,7 @@ def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels
 
 @pytest.mark.slow
 @given(documents(), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.integers(0, 300))
-def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(
-    document: Document, span: tuple[int, int], cut: int
-) -> None:
+def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(document, span, cut):
     start, end = sorted(min(place, len(document.text)) for place in span)
     place = document.place_of(start, end)
     last = max(start, end - 1)

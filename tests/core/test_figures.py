@@ -222,18 +222,6 @@ def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
     assert running_text([*titles, *column[:8]], 595.0)[2:] == [False] * 8
 
 
-def test_logos_go_and_a_picture_shown_twice_in_the_text_stays():
-    def page(canvas):
-        bitmap(canvas, Box(60, 20, 160, 60), seed=3)
-        prose(canvas, 60, 80, 470, 6)
-
-    def with_picture(canvas):
-        page(canvas)
-        bitmap(canvas, AT, seed=4)
-
-    assert [len(p.figures) for p in read(pdf(page, with_picture, with_picture)).layout.pages] == [0, 1, 1]
-
-
 def region(x: float = 100, y: float = 300, content: int = 1) -> Region:
     return Region(Box(x, y, x + 50, y + 50), "bitmap", content)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 from drawn_pages import bars, circles, diagram, pdf, prose, text
-from test_indexing_versions import make_older
 
 from catena.answering.answers import numbered
 from catena.backends import OpenAICaptioner
@@ -141,18 +140,6 @@ def test_verify_tells_what_is_wrong_with_figures(shelf, damage, told):
     connection.close()
     with opened(shelf) as library:
         assert any(told in problem for problem in library.verify())
-
-
-@pytest.mark.slow
-def test_a_library_of_version_1_is_brought_up_to_date(shelf):
-    with opened(shelf, preparation=Preparation()) as library:
-        library.index(shelf / "manual.pdf")
-        before = library.get("manual.pdf")
-    make_older(shelf / "lib", 1)
-    with opened(shelf) as library:
-        assert (library.get("manual.pdf"), library.verify()) == (before, ())
-        (outcome,) = library.index(shelf / "manual.pdf")
-        assert (outcome.state, library.stats().figures) == ("indexed", 3)  # other options: not skipped
 
 
 def test_pypdf_says_that_it_crops_none_and_indexes_all_the_same(shelf):

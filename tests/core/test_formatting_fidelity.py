@@ -51,27 +51,7 @@ def test_order_is_the_share_that_is_not_moved() -> None:
 # --- what is allowed -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("## 3.2 Supply voltage", "# 3.2 Supply voltage"),
-        ("## 3.2 Supply voltage", "## **3.2** Supply voltage ##"),
-        ("- Loosen", "* Loosen"),
-        ("- Loosen the cover plate.\n- Fit", "1. Loosen the cover plate.\n2. Fit"),
-        ("|---|---|---|", "|:---|:---:|---:|"),
-        ("73 N·m", "73 N&middot;m"),
-        ("73 N·m", r"$73\,\mathrm{N \cdot m}$"),
-        ("-40 °C", "−40 °C"),
-        ("-40 °C", "\\-40 \u00baC"),
-        ("Inlet valve |", "Inlet<br>valve |"),
-        ("Table 3. Limits of the valves", "**Table 3:** Limits of the valves"),
-        ("The valves are", "> The valves are"),
-        ("The valves are", "<!-- page 4 -->\n\n---\n\nThe valves are"),
-        ("The valves are", "## Delivery\n\nThe valves are"),
-        ("interface", "inter-face"),
-        ("certificates", "[certificates](https://example.com)"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), cases_of("cases_fidelity_allowed.txt"))
 def test_markup_and_typography_are_no_differences(one: str, other: str) -> None:
     assert one in ANSWER
     assert fidelity(SOURCE, ANSWER.replace(one, other)).faults == ()
@@ -151,27 +131,7 @@ def test_a_corrected_word_is_let_pass_another_word_is_not() -> None:
 # --- what is not -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "kind"),
-    [
-        ("3.3 V", "3,3 V", "changed-value"),
-        ("3.3 V", "33 V", "changed-value"),
-        ("12 mA", "12 MA", "changed-value"),
-        ("12 mA", "12 µA", "changed-value"),
-        ("-40", "40", "changed-value"),
-        ("**not** ", "", "omission"),
-        ("3.2 Supply", "3.1 Supply", "changed-value"),
-        ("3.2 Supply", "Supply", "omission"),
-        ("- Fit the new filter.\n", "", "omission"),
-        ("| Outlet valve | 6 N·m | 614 h |\n", "", "omission"),
-        ("| 6 N·m | 614 h |", "| 614 h | 6 N·m |", "order"),
-        ("Later chapters return to this point.", "", "truncation"),
-        ("The valves are", "Oil the hinges daily. The valves are", "invention"),
-        ("The valves are", "Use a current of 12 mA at most. The valves are", "repetition"),
-        ("Later chapters", "Later chapters " * 40, "repetition"),
-        ("cover plate", "coverplate", "merged-words"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "kind"), cases_of("cases_fidelity_faults.txt"))
 def test_what_is_changed_lost_or_added_is_a_fault(one: str, other: str, kind: str) -> None:
     source = SOURCE + " The cover of the plate is thin."
     answer = ANSWER.rstrip() + " The cover of the plate is thin.\n"

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from case_files import cases_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -398,21 +399,7 @@ def test_a_table_over_two_pages_has_its_header_once() -> None:
     assert document.text[document.page_starts[1] :].startswith("| E-09")
 
 
-@pytest.mark.parametrize(
-    ("printed", "written"),
-    [
-        ("# not a heading", "\\# not a heading"),
-        ("7. of May", "7\\. of May"),
-        ("> quoted", "\\> quoted"),
-        ("| piped", "\\| piped"),
-        ("~~~ tilde", "\\~~~ tilde"),
-        ("=====", "\\====="),
-        ("<!-- comment", "\\<!-- comment"),
-        ("[1]: source", "\\[1]: source"),
-        ("• # item", "- \\# item"),
-        ("#hash and 1.5 and 7.", "#hash and 1.5 and 7."),
-    ],
-)
+@pytest.mark.parametrize(("printed", "written"), cases_of("cases_escapes.txt"))
 def test_prose_that_begins_like_markdown_is_escaped(printed, written) -> None:
     text = markdown(page(1, prose(FOX, 60), line(printed, 120), prose(RAIN, 160)))
     assert text == f"{FOX}\n\n{written}\n\n{RAIN}\n"

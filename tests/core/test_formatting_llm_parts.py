@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,23 +101,7 @@ def test_joined_windows_of_a_true_text_are_the_text(words, data):
 # Levels
 
 
-@pytest.mark.parametrize(
-    ("written", "printed", "levelled"),
-    [
-        ("# 7 A\n\n# 7.3 B\n\n# 7.3.1 C\n\n# 8 D", "", "# 7 A\n\n## 7.3 B\n\n### 7.3.1 C\n\n# 8 D"),
-        ("# 7.3 X", "", "## 7.3 X"),
-        ("# Part I\n\n# 1 A\n\n# 1.1 B", "", "# Part I\n\n## 1 A\n\n### 1.1 B"),
-        ("# Pump\n\n# 1 A\n\n# 1.1 B", "# Pump\n\n## 1 A\n\n### 1.1 B", "# Pump\n\n## 1 A\n\n### 1.1 B"),
-        ("# Pump\n\n# 1 A\n\n# References", "", "# Pump\n\n## 1 A\n\n## References"),
-        ("# Preface\n\nText.\n\n# 1 A\n\n# References", "", "# Preface\n\nText.\n\n# 1 A\n\n# References"),
-        ("# 1 A\n\n# Notes\n\n# 2 B", "# 1 A\n\n### Notes\n\n# 2 B", "# 1 A\n\n### Notes\n\n# 2 B"),
-        ("# 1 A\n\n## 1. Open\n\n# 2 B\n\n## 1. Open", "", "# 1 A\n\n## 1. Open\n\n# 2 B\n\n## 1. Open"),
-        ("# 1 A\n\n```\n# 1.1 no heading\n```", "", "# 1 A\n\n```\n# 1.1 no heading\n```"),
-        ("##### 2 A #\n\nText # 3", "", "# 2 A #\n\nText # 3"),
-        ("# Appendix A Data\n\n# A.1 Lists", "", "# Appendix A Data\n\n## A.1 Lists"),
-        ("No headings.", "# 1 A", "No headings."),
-    ],
-)
+@pytest.mark.parametrize(("written", "printed", "levelled"), cases_of("cases_levels.txt"))
 def test_levels_come_from_numbers_then_from_the_layout_then_from_marks(written, printed, levelled):
     assert with_levels(written, printed) == levelled
 

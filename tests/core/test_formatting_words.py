@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,36 +25,12 @@ from catena.formatting.styled_lines import (
 from catena.text.headings import numbered_title, roman
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "depth", "title"),
-    [
-        ("3.2.1 Cable glands", ("3", "2", "1"), 3, "Cable glands"),
-        ("2. Warming up", ("2",), 1, "Warming up"),
-        ("Chapter 3: Use", ("3",), 1, "Use"),
-        ("Chapter CX Use", ("CX",), 1, "Use"),
-        ("Appendix A Copying", ("A",), 1, "Copying"),
-        ("A.1 Licence", ("A", "1"), 2, "Licence"),
-        ("IV. RESULTS", ("IV",), 1, "RESULTS"),
-        ("I. Introduction", ("I",), 1, "Introduction"),
-        ("Part II The Machine", ("part", "II"), 0, "The Machine"),
-        ("Parte 1 Uso", ("part", "1"), 0, "Uso"),
-        ("Kapitel 3 Montage", ("3",), 1, "Montage"),
-        ("Anhang B Daten", ("B",), 1, "Daten"),
-        ("Abschnitt 2.1 Montage", ("2", "1"), 2, "Montage"),
-        ("Chapitre 4 Usage", ("4",), 1, "Usage"),
-        ("§ 3 Fristen", ("3",), 1, "Fristen"),
-        ("第三章 总则", ("章3",), 1, "总则"),
-        ("第二节 范围", ("节2",), 2, "范围"),
-        ("第三卷 总则", ("卷3",), 0, "总则"),
-        ("第一千章 总则", ("章1000",), 1, "总则"),
-        ("一、总则", ("、1",), 1, "总则"),
-    ],
-)
+@pytest.mark.parametrize(("text", "number", "depth", "title"), cases_of("cases_heading_numbers.txt"))
 def test_the_formatter_and_the_section_tree_read_one_grammar_of_heading_numbers(text, number, depth, title) -> None:
     found, says = numbering(text), numbered_title(text)
     assert found is not None
-    assert (found.key, found.depth, bare_title(text)) == (number, depth, title)
-    assert (says.number, says.depth, says.words) == (number, depth, numbered_title(title).words)
+    assert (found.key, found.depth, bare_title(text)) == (tuple(number.split()), int(depth), title)
+    assert (says.number, says.depth, says.words) == (found.key, found.depth, numbered_title(title).words)
 
 
 @pytest.mark.parametrize(
@@ -102,26 +79,11 @@ def test_roman_numerals_and_letters() -> None:
     assert ordinals("Open. Then") == ()
 
 
-@pytest.mark.parametrize(
-    ("above", "below", "joined"),
-    [
-        ("the manip-", "ulation of", "the manipulation of"),
-        ("the in\u00ad", "stalled", "the installed"),
-        ("an HX-", "200 pump", "an HX-200 pump"),
-        ("an e-", "mail", "an e-mail"),
-        ("a well-", "known man", "a well-known man"),  # so elsewhere in the file
-        ("a state-of-", "the-art", "a state-of-the-art"),
-        ("a state-", "of-the-art", "a state-of-the-art"),
-        ("North-", "American", "North-American"),
-        ("it is -", "so", "it is - so"),
-        ("see http://a.org/", "b", "see http://a.org/b"),
-        ("各个设备", "的盖子", "各个设备的盖子"),
-        ("one", "two", "one two"),
-    ],
-)
+@pytest.mark.parametrize(("above", "below", "joined"), cases_of("cases_joined_lines.txt"))
 def test_what_joins_two_lines(above, below, joined) -> None:
     kept, between = glue(above, below, Compounds(["a well-known and well-known thing"]))
     assert kept + between + below == joined
+    assert "".join((*glue("the in\u00ad", "stalled", Compounds([])), "stalled")) == "the installed"
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import pytest
 from doc_blocks import ROOT, blocks_of, run_blocks
@@ -26,9 +25,7 @@ def installed(package: str) -> Version | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_old_and_new_do_what_the_page_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_and_new_do_what_the_page_says(page, tmp_path, monkeypatch, capsys):
     text = page.read_text(encoding="utf-8")
     for package, said in re.findall(VERSIONED, text):
         if (there := installed(package)) and there < Version(said):  # the old one may do otherwise in versions before

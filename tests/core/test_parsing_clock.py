@@ -62,9 +62,7 @@ def struck(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Struck]]:
 
 
 @pytest.mark.slow
-def test_what_killed_processes_leave_is_read_on_and_a_page_that_takes_too_long_costs_itself_alone(
-    filing: Path, struck: type[Struck]
-) -> None:
+def test_what_killed_processes_leave_is_read_on_and_a_page_that_takes_too_long_costs_itself_alone(filing, struck):
     read = parse(filing)
     assert (read.state, read.retry, read.notes) == ("parsed", "", ())
     struck.after, struck.strike = 100, signal.SIGSTOP
@@ -182,9 +180,7 @@ def test_what_the_clock_cut_is_told_replaces_no_version_with_more_pages_and_is_r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["index", "parse"])
-def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(
-    filing: Path, struck: type[Struck], tmp_path: Path, command: str
-) -> None:
+def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(filing, struck, tmp_path, command):
     struck.after, struck.strike = 100, signal.SIGSTOP
     call: Callable[..., Any] = CliRunner().invoke
     where = ["--library", str(tmp_path / "shelf")] if command == "index" else ["--out", str(tmp_path / "x.md")]

@@ -22,27 +22,7 @@ def md(source: str) -> str:
     return to_markdown(source).markdown.strip("\n")
 
 
-ARTICLE = r"""% a comment
-\documentclass[11pt]{article}
-\usepackage{amsmath} Not printed.
-\newcommand{\sys}{Catena}
-\title{On \emph{Long} Documents\thanks{Paid by nobody.}}
-\author{A. One \and B. Two}
-\date{May 2024}
-\begin{document}
-\maketitle
-\tableofcontents
-\begin{abstract}
-We study \sys{} --- a ``system''.
-\end{abstract}
-\section[Short]{Introduction}\label{sec:intro}
-See Section~\ref{sec:method}.% gone
-\subsection*{The method}\label{sec:method}
-Text.
-\paragraph{Note} As in \ref{sec:intro}.
-\end{document}
-Not printed either.
-"""
+ARTICLE = Path(__file__).with_name("article.tex").read_text(encoding="utf-8")
 
 
 def test_an_article_is_divided_at_its_commands() -> None:

@@ -102,9 +102,7 @@ def test_columns_whose_first_lines_stand_on_unlike_baselines_are_not_mixed(first
 
 
 @pytest.mark.parametrize("overflow", [1, 2, 5])
-def test_a_short_overflow_at_the_top_of_the_second_column_is_a_column_with_running_lines_or_without(
-    overflow: int,
-) -> None:
+def test_a_short_overflow_at_the_top_of_the_second_column_is_a_column_with_running_lines_or_without(overflow):
     left = [79.0 + 14 * row for row in range(20)]
     lines = page_lines(columns_of(left, [78.0 + 14 * row for row in range(overflow)]))
     assert [line.text for line in lines] == named(20, overflow)

@@ -299,9 +299,7 @@ def test_an_unknown_engine_is_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "extra"), [({"engine": "pypdfium2"}, "fast-pdf"), ({"ruled_tables": True}, "tables")]
 )
-def test_a_missing_extra_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], extra: str
-) -> None:
+def test_a_missing_extra_says_how_to_install_it(monkeypatch, settings, extra):
     monkeypatch.setattr("catena.parsing.files.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=rf"catena-core\[{extra}\]"):
         parse_bytes(b"%PDF-", "x.pdf", **settings)

@@ -183,9 +183,7 @@ def test_the_clock_stops_with_the_file(pool: Pool) -> None:
     process.close()
 
 
-def test_a_process_that_sends_no_frames_is_ended_and_none_is_used_by_a_fork_of_its_owner(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_that_sends_no_frames_is_ended_and_none_is_used_by_a_fork_of_its_owner(monkeypatch):
     process = ReadingProcess()
     with monkeypatch.context() as forked:
         forked.setattr("catena.parsing.process.os.getpid", lambda: -1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,9 +30,7 @@ def state_of(data: bytes, name: str) -> str:
 
 
 @given(printable, st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
-def test_utf_8_is_kept_to_the_last_line_end_and_a_byte_order_mark_decides_and_is_not_text(
-    text: str, encoding: str
-) -> None:
+def test_utf_8_is_kept_to_the_last_line_end_and_a_byte_order_mark_decides_and_is_not_text(text, encoding):
     text = "a" + text
     assert parse_bytes(text.encode(), "x.md").document.text == text
     document = parse_bytes(f"\ufeff{text}".encode(encoding), "x.md").document
@@ -118,23 +117,7 @@ def test_a_file_of_nothing_visible_is_a_failure(unseen: str) -> None:
         assert parse_bytes((unseen * 3 + "a").encode(), name).state == "parsed"
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("# One\n\n# Two", "One"),
-        ("text\n\n## Deep ##\n", "Deep"),
-        ("One\n===\n", "One"),
-        ("---\ntitle: 'Front'\ndate: 1\n---\n# One", "Front"),
-        ("---\nno: title\n---\n# One", "One"),
-        ("```\n# code\n```\n# One", "One"),
-        ("~~~\n```\n# code\n~~~\n# One", "One"),
-        ("```\n```x\n# code\n```\n# One", "One"),
-        ("\n===\n# One", "One"),
-        ("```\n# never closed", "notes"),
-        ("#hashtag\n\nno heading", "notes"),
-        ("plain", "notes"),
-    ],
-)
+@pytest.mark.parametrize(("text", "title"), cases_of("cases_titles.txt"))
 def test_the_title_is_stated_or_the_first_heading_or_the_name(text: str, title: str) -> None:
     document = parse_bytes(text.encode(), "folder/notes.md").document
     assert (document.title, document.text, document.media_type) == (title, text, "text/markdown")

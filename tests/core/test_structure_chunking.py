@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,29 +191,7 @@ def test_options_name_the_bad_parameter() -> None:
 
 # One chunk per smallest division
 
-MANUAL = """# HX210
-
-The pump lifts water.
-
-## 1 Mounting
-
-### 1.1 Cover
-
-Take off the cover. Turn it.
-
-### 1.2 Foot
-
-- one
-- two
-
-## 2 References
-
-1. A book.
-
-### Older books
-
-None is left.
-"""
+MANUAL = Path(__file__).with_name("manual_hx210.md").read_text(encoding="utf-8")
 
 
 def sections_of(text: str, media_type: str = "text/markdown", **options: object) -> tuple[Chunk, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from case_files import cases_of
@@ -34,31 +35,7 @@ def levels(sections: tuple[Section, ...]) -> list[tuple[int, str]]:
     return [(section.level, section.title) for section in sections]
 
 
-LEADERS = """HX210 Manual
-
-Contents
-
-1 Mounting ........ 3
-1.1 Cover . . . . . 4
-1.2 Foot and a title that
-goes on ........... 5
-2 Use … 6
-Index 9
-
-1 Mounting
-Some words about it.
-1.1 Cover
-Take it off.
-1.2 Foot and a title that goes on
-Put it on.
-2 Use
-
-Now use it.
-
-Index
-
-none
-"""
+LEADERS = Path(__file__).with_name("manual_with_contents.txt").read_text(encoding="utf-8")
 
 
 def test_lines_with_leaders_divide_plain_text_and_an_entry_that_names_nothing_shifts_no_other() -> None:

@@ -217,9 +217,7 @@ def part(first: int, last: int, *starts: int) -> DividedLines:
         pytest.param(part(0, 9, 0, 4), part(10, 19, 10), "0:0 0-3, 0:4 4-9, 10:10 10-19", id="nothing-seen"),
     ],
 )
-def test_the_window_that_sees_both_sides_decides_on_a_border(
-    before: DividedLines, after: DividedLines, expected: str
-) -> None:
+def test_the_window_that_sees_both_sides_decides_on_a_border(before, after, expected):
     found = joined([before, after], lambda first, last: last - first + 1)
     assert ", ".join(f"{section.title} {section.first}-{section.last}" for section in found) == expected
 
@@ -313,9 +311,7 @@ settings_of = st.builds(
 
 
 @given(st.one_of(texts(30), paragraphs), st.text(max_size=3), settings_of, st.booleans())
-def test_sections_tile_and_calls_are_bounded_whatever_the_model_says(
-    text: str, seed: str, options: SegmentOptions, plain: bool
-) -> None:
+def test_sections_tile_and_calls_are_bounded_whatever_the_model_says(text, seed, options, plain):
     llm, source = FakeLLM(scrambled(seed)), document(text, "text/plain" if plain else "text/markdown")
     found = run(segment_with_llm(source, options), Services(llm=llm))
     check_tiles(text, found.sections)

@@ -206,18 +206,14 @@ answers = st.lists(st.builds(RawSection, titles, numbers, numbers), max_size=8)
 @example([RawSection("a", 0, 30), RawSection("b", 30, 60), RawSection("c", 60, 100)], 100, 99, None)
 @example([RawSection(None, None, 1e18), RawSection(None, None, 1e18 + 128), RawSection(None, None, 1e18)], 0, 0, None)
 @example([RawSection(10**4000, 10**4000, 0), RawSection("a", 10**20, -(10**20))], 0, 9, None)
-def test_any_answer_gives_sections_that_tile(
-    answer: list[RawSection], first: int, more: int, most: int | None
-) -> None:
+def test_any_answer_gives_sections_that_tile(answer, first, more, most):
     repaired = repair(answer, first, first + more, most_sections=most)
     check(answer, first, first + more, repaired)
     assert most is None or len(repaired.sections) <= most
 
 
 @given(st.sets(st.integers(1, 99), max_size=6), st.integers(101, 5000), st.integers(0, 1), st.booleans())
-def test_a_right_answer_is_taken_as_it_is_and_one_relative_to_its_window_is_moved_whole(
-    inner: set[int], first: int, base: int, ends: bool
-) -> None:
+def test_a_right_answer_is_taken_as_it_is_and_one_relative_to_its_window_is_moved_whole(inner, first, base, ends):
     starts = [0, *sorted(inner)]
     spans = list(zip(starts, [*(start - 1 for start in starts[1:]), 99], strict=True))
     for add, told in ((first, []), (base, ["window_relative"])):

@@ -225,9 +225,7 @@ def test_what_an_engine_refuses_the_other_reads_and_a_wrong_table_or_list_costs_
     assert (end.state, "list of its pages" in end.notes[0].why) == ("partial", True)
 
 
-def test_more_forms_than_a_page_may_draw_are_refused_and_three_faults_of_a_page_are_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_more_forms_than_a_page_may_draw_are_refused_and_three_faults_of_a_page_are_told(monkeypatch):
     monkeypatch.setattr("catena.parsing.pdf_damage.MAX_FORMS", 2)
     assert StreamCheck().page(PdfReader(BytesIO(forms(2, 1))).pages[0]) == Damage()
     with pytest.raises(Unreadable, match="more than 2 forms on one page"):

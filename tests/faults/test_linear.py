@@ -69,9 +69,7 @@ def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object],
 
 
 @pytest.mark.parametrize(("read", "made", "sizes", "floor"), list(readings()))
-def test_what_is_foreign_is_read_in_linear_time(
-    read: Callable[..., object], made: Callable[[int], object], sizes: Sequence[int], floor: float
-) -> None:
+def test_what_is_foreign_is_read_in_linear_time(read, made, sizes, floor):
     assert not worse_than_linear(read, made, sizes, floor=floor)
 
 
