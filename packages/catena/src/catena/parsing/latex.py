@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from catena.parsing import latex_commands as known
-from catena.parsing.latex_commands import accented, german, symbol, typeset, unit
-from catena.parsing.latex_tokens import Reader, Token, as_source, caption_of
+from catena.parsing import latex_tokens as known
+from catena.parsing.latex_tokens import Reader, Token, accented, as_source, caption_of, german, symbol, typeset, unit
 from catena.parsing.runs import readable_text
 from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
 from catena.text.loaded import MARKDOWN
