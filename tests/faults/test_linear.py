@@ -45,6 +45,12 @@ def table(header: str, rows: str) -> Callable[[int], str]:
     return lambda n: f"|a|{header * (n // 8)}\n|-|{'-|' * (n // 8)}\n{rows * (n // 16 // len(rows))}"
 
 
+def places(size: int) -> bytes:
+    """A stream of objects that goes back and forth."""
+    head = b"9 0 8 %d " % size * (size // 20)
+    return b"%%PDF-1.7\n7 0 obj\n<< /Type /ObjStm /First %d >>\nstream\n" % len(head) + head + b"/Type " * (size // 6)
+
+
 def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object], Sequence[int], float]]:
     """Yield a reader, what it is flooded with, the sizes, and the seconds that a flood may cost in any case."""
     for piece in (b"<!-- c -->\n", b"<!---->", b"%", b"% a\n", b"<?xml>", b" ", b"<!--"):
@@ -71,12 +77,6 @@ def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object],
 @pytest.mark.parametrize(("read", "made", "sizes", "floor"), list(readings()))
 def test_what_is_foreign_is_read_in_linear_time(read, made, sizes, floor):
     assert not worse_than_linear(read, made, sizes, floor=floor)
-
-
-def places(size: int) -> bytes:
-    """A stream of objects that goes back and forth."""
-    head = b"9 0 8 %d " % size * (size // 20)
-    return b"%%PDF-1.7\n7 0 obj\n<< /Type /ObjStm /First %d >>\nstream\n" % len(head) + head + b"/Type " * (size // 6)
 
 
 class Echo:
