@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from drawn_pages import HEIGHT, WIDTH, pdf
@@ -167,6 +167,23 @@ def test_every_unused_code_of_win_ansi_shows_a_bullet() -> None:
     for encoding, bullets in ((NameObject("/WinAnsiEncoding"), 6), (base, 6), (NameObject("/MacRomanEncoding"), 0)):
         font[NameObject("/Encoding")] = encoding
         assert "".join(text for text, *_ in glyph_font(font).pieces(codes)).count("\u2022") == bullets
+
+
+OPERATORS = """BT /F1 12 Tf 20 TL 72 700 Td (first line) Tj 2 Tc T* (spaced letters) Tj 0 Tc 9 Tw
+T* (spaced words are) Tj 0 Tw 80 Tz T* (narrow letters) Tj 100 Tz 3 Ts T* (raised) Tj 0 Ts (next) '
+4 1 (with both) " 0 Tw 0 Tc 0 -30 TD (led) Tj T* [(to) -90 (gether) -400 (apart) -2000 (cell)] TJ
+1 0 0 1 300 200 Tm (placed) Tj ET q 2 0 0 2 0 0 cm BT 40 40 Td (large) Tj ET Q BT 72 60 Td (after) Tj ET"""
+
+
+def test_both_engines_place_what_each_operator_of_text_shows() -> None:
+    data = pdf(lambda canvas: canvas._code.append(OPERATORS.replace("\n", " ")))
+    one, other = (parse_bytes(data, "x.pdf", engine=engine).layout.pages[0].lines for engine in get_args(Engine))
+    assert [line.text for line in one] == [line.text for line in other]
+    assert len(one) == 12
+    for mine, theirs in zip(one, other, strict=True):
+        assert [span.text for span in mine.spans] == [span.text for span in theirs.spans]
+        for name in ("x0", "x1", "top", "bottom", "size"):
+            assert getattr(mine, name) == pytest.approx(getattr(theirs, name), abs=0.6), (mine.text, name)
 
 
 @pytest.mark.parametrize("angle", [90, 180, 270])
