@@ -229,9 +229,9 @@ def test_the_outline_decides_headings_and_levels_unless_it_is_to_be_ignored() ->
     outline = (
         OutlineItem(level=1, title="the safety of all pumps", page=1, top=88.0),
         OutlineItem(level=2, title="1.1 Terms", page=1, top=188.0),
-        OutlineItem(level=1, title="Use", page=2),
+        OutlineItem(level=1, title="Use", page=1),  # printed on the page behind
         OutlineItem(level=1, title="Not printed", page=2),
-        OutlineItem(level=1, title="Notes", page=2),  # the last line of the file
+        OutlineItem(level=1, title="Notes", page=3),  # on the page before: the last line of the file
     )
     expected = ["# Chapter 1 The Safety of All Pumps", "## Terms", "# 2 Use", "# Notes"]
     assert headings(*outlined_pages(), outline=outline) == expected
