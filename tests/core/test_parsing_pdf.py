@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 from drawn_pages import HEIGHT, WIDTH, pdf
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, NameObject
+from pypdf.generic import DictionaryObject, Fit, NameObject
 from reportlab.pdfgen.canvas import Canvas
 
 from catena.model import Document, MissingExtraError, ParameterError, Parsed, ParseError
@@ -227,6 +227,24 @@ def test_outline_labels_and_metadata(engine: Engine) -> None:
     assert parsed.document.metadata["author"] == "A. Writer"
     filled_in = pdf(lambda canvas: (canvas.setTitle("untitled"), words("x")(canvas)))
     assert parse_bytes(filled_in, "folder/report.pdf", engine=engine).document.title == "report"
+
+
+def test_every_kind_of_destination_gives_its_page_and_its_height(engine: Engine) -> None:
+    fits = [Fit.xyz(10, 700, 0), Fit.fit_horizontally(650), Fit.fit_rectangle(0, 0, 100, 600)]
+    fits += [Fit.fit_box_horizontally(550), Fit.fit(), Fit.fit_vertically(5), Fit.xyz(0, 2_000, 0)]
+
+    def mark(writer: PdfWriter) -> None:
+        for number, fit in enumerate(fits):
+            above = writer.add_outline_item(title=f"item {number}", page_number=number % 2, fit=fit)
+            writer.add_outline_item(title="below", page_number=1, parent=above, fit=Fit.xyz(0, -5, 0))
+        writer.pages[1].rotate(180)
+
+    data = rewritten(pdf(words("one"), words("two")), mark)
+    items = parse_bytes(data, "x.pdf", engine=engine).layout.outline
+    tops = [142.0, None, 242.0, None, None, None, 0.0]  # a turned page tells none
+    found = [(item.level, item.page, item.top) for item in items]
+    assert found[::2] == [(1, number % 2 + 1, top) for number, top in enumerate(tops)]
+    assert set(found[1::2]) == {(2, 2, None)}
 
 
 def test_blank_pages_are_noted_scans_make_it_partial_and_without_any_text_it_is_no_document(engine: Engine) -> None:
