@@ -157,11 +157,11 @@ def test_what_the_clock_cut_is_told_replaces_no_version_with_more_pages_and_is_r
     file = tmp_path / "filing.pdf"
     file.write_bytes(filing.read_bytes())
     struck.after, struck.strike = 150, signal.SIGSTOP
-    how = Preparation(limits=Limits(seconds=2, seconds_per_page=0.001))
+    how = Preparation(limits=Limits(seconds=5, seconds_per_page=0.001))
     with Library.open(tmp_path / "shelf", embedder=FakeEmbedder(8), preparation=how) as library:
         (part,) = library.index(file)
         assert (part.state, part.cut) == ("partial", True)
-        assert "not read within 2.198 s (2 s, and 0.001 s for each of its 198 pages)" in part.reason
+        assert "not read within 5.198 s (5 s, and 0.001 s for each of its 198 pages)" in part.reason
         assert f"-{PAGES}: " in part.reason  # the pages, as a range
         before = library.get(part.document_id)
         file.write_bytes(filing.read_bytes() + b"\n")
