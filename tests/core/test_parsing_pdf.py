@@ -12,6 +12,7 @@ import pytest
 from drawn_pages import HEIGHT, WIDTH, pdf
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, Fit, NameObject
+from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
 from catena.model import Document, MissingExtraError, ParameterError, Parsed, ParseError
@@ -184,6 +185,17 @@ def test_both_engines_place_what_each_operator_of_text_shows() -> None:
         assert [span.text for span in mine.spans] == [span.text for span in theirs.spans]
         for name in ("x0", "x1", "top", "bottom", "size"):
             assert getattr(mine, name) == pytest.approx(getattr(theirs, name), abs=0.6), (mine.text, name)
+
+
+def test_a_word_in_several_fonts_is_one_word_of_several_spans(engine: Engine) -> None:
+    fonts, x, drawn = ("Helvetica-Bold", "Helvetica", "Helvetica-Oblique"), 72.0, []
+    for part, font in zip(("under", "s", "tanding"), fonts, strict=True):
+        drawn.append(words(part, x=x, font=font))
+        x += stringWidth(part, font, 12)
+    (line,) = parse_bytes(pdf(all_of(*drawn)), "x.pdf", engine=engine).layout.pages[0].lines
+    assert (line.text, [span.text for span in line.spans]) == ("understanding", ["under", "s", "tanding"])
+    assert [(span.bold, span.italic) for span in line.spans] == [(True, False), (False, False), (False, True)]
+    assert line.x1 == pytest.approx(x, abs=1)
 
 
 @pytest.mark.parametrize("angle", [90, 180, 270])

@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import get_args
 
 import pytest
-from hostile import FONT, assemble, changed, forms, one_page, show, sound, stream, with_pages
+from hostile import FONT, RESOURCES, assemble, changed, forms, one_page, show, sound, stream, with_pages
 from pypdf import PdfReader
 
 from catena.model import Parsed, ParseError
@@ -233,3 +233,10 @@ def test_more_forms_than_a_page_may_draw_are_refused_and_three_faults_of_a_page_
     lost = assemble(with_pages([stream(b"")]) | {6: b"[90 0 R 91 0 R 92 0 R 93 0 R]"})
     told = "; ".join(f"content stream {number} is not there" for number in (90, 91, 92))
     assert StreamCheck().page(PdfReader(BytesIO(lost)).pages[0]) == Damage(streams=told)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_page_whose_box_says_nothing_is_a_letter_page(engine: Engine) -> None:
+    lost = b"<< /Type /Page /Parent 2 0 R /MediaBox [/a (b) null] %s /Contents 6 0 R >>" % RESOURCES
+    (page,) = read(changed(5, lost), engine).layout.pages
+    assert (page.width, page.height, page.lines[0].x0) == (612.0, 792.0, 72.0)
