@@ -15,7 +15,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catena.effects import Complete, Completion, Journal, Price, Services, Tariff, arun, plan, run, together
+from catena.effects import (
+    Complete,
+    Completion,
+    Journal,
+    Price,
+    Services,
+    Tariff,
+    approximate_tokens,
+    arun,
+    plan,
+    run,
+    together,
+)
 from catena.formatting import (
     PLANNED_ANSWERS,
     FidelityOptions,
@@ -97,6 +109,8 @@ def test_each_call_sees_the_window_before_and_what_was_made_of_it():
         assert shown(call.prompt, "previous_input") == last
         assert shown(call.prompt, "previous_output") == llm.answer(last)
     assert llm.calls[0].prompt.count("beginning of the document") == 2
+    for call in llm.calls:  # an answer is as long as its window, and has marks
+        assert call.max_tokens > 2 * approximate_tokens(shown(call.prompt))
 
 
 def test_the_model_sees_cells_side_by_side_whole_words_and_no_running_heads():
