@@ -259,6 +259,8 @@ def test_under_headings_only_long_leaves_are_divided_and_nested():
     assert ([section.level for section in found.sections], found.generated) == ([0, 1, 2, 3, 3, 1], {3, 4})
     assert NESTED[found.sections[2].start : found.sections[2].end] == "## Two\n"
     assert found.sections[2].tree_end == found.sections[4].end
+    alone = segmented("# One\n\nShort.\n", every(1_000), under="headings", longest_leaf=1)
+    assert alone.sections == outline(document("# One\n\nShort.\n"))  # one part of it is no division
     printed = outline(document(NESTED))
     longest = printed[2].end - printed[2].body_start
     assert segmented(NESTED, reply, under="headings", longest_leaf=longest).sections == printed
