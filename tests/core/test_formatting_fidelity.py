@@ -59,6 +59,8 @@ def test_markup_and_typography_are_no_differences(one: str, other: str) -> None:
 
 def test_ligatures_quotes_and_wide_forms_are_no_differences_and_a_new_title_is_let_pass_but_named() -> None:
     assert fidelity("", "").faithful
+    assert fidelity("Set it to 5-\n10 mm at most.", "Set it to 5-10 mm at most.").faithful
+    assert not fidelity("Set it to 5\n10 mm at most.", "Set it to 5-10 mm at most.").faithful
     assert fidelity("ﬁrst “ﬂow” of １２ bar isn’t", 'first "flow" of 12 bar isn\'t').faithful
     found = fidelity(SOURCE, ANSWER.replace("The valves are", "## Delivery\n\nThe valves are"))
     assert (found.invented, found.precision < 1) == (("Delivery",), True)

@@ -309,6 +309,11 @@ def test_a_paragraph_goes_on_to_the_next_page_and_over_no_empty_one(number, betw
     assert f"{FULL[:-6].strip()}{between}of the plant." in text
 
 
+def test_the_distance_of_lines_is_measured_in_the_file() -> None:
+    lines = [replace(one, top=60 + 20.0 * n, bottom=70 + 20.0 * n) for n, one in enumerate(prose(f"{FOX} " * 4, 60))]
+    assert markdown(page(1, lines, prose(RAIN, 320))) == f"{' '.join([FOX] * 4)}\n\n{RAIN}\n"
+
+
 def test_compounds_keep_their_hyphen_where_the_file_uses_it_elsewhere() -> None:
     text = "A long-term plan is better than none, and the long-term plan of this plant is for ten years or a long-"
     one = page(1, prose(text, 60, right=569), line("term of twenty years.", 72))
