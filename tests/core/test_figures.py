@@ -161,7 +161,11 @@ def test_panels_side_by_side_are_one_figure_and_captions_keep_two_apart():
         curve(canvas, Box(100, 322, 300, 412))
         text(canvas, "Figure 2: the second one", 100, 430)
 
-    assert [len(found(pdf(around(draw)))) for draw in (panels, apart)] == [1, 2]
+    def across(canvas):
+        for x, y in ((100, 200), (220, 320)):  # near each other, but neither side by side nor one above the other
+            canvas.circle(x + 50, HEIGHT - y - 50, 50)
+
+    assert [len(found(pdf(around(draw)))) for draw in (panels, apart, across)] == [1, 2, 2]
 
 
 @pytest.mark.parametrize(

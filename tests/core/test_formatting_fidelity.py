@@ -77,6 +77,8 @@ def test_an_inferred_heading_number_must_go_on_with_those_before() -> None:
     source = "3 Safety\nRead this.\nDust\nWear a mask."
     assert kinds("# 3 Safety\n\nRead this.\n\n## 3.1 Dust\n\nWear a mask.", source) == set()
     assert kinds("# 3 Safety\n\nRead this.\n\n## 4.7 Dust\n\nWear a mask.", source) == {"heading-number"}
+    numbered = "3 Safety\n3.1 Fire\nRead this.\nDust\nWear a mask."
+    assert kinds("# 3 Safety\n\n## 3.1 Fire\n\nRead this.\n\n## 3.2 Dust\n\nWear a mask.", numbered) == set()
 
 
 def test_running_lines_may_be_dropped_and_kept() -> None:
