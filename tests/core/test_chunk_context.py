@@ -43,29 +43,24 @@ def told(chunks) -> list[tuple[object, object, object]]:
     return [tuple(chunk.metadata.get(key) for key in keys) for chunk in chunks]
 
 
-def test_sections_are_those_that_the_chunks_count() -> None:
-    found = run(context_of_chunks(chunks_of()[1:], OFFLINE), SERVICES).chunks
-    seal, cover = "The seal keeps the oil inside the housing.", "The cover takes four screws made of steel."
-    assert [(title, summary) for title, _, summary in told(found)] == [("Manual", seal), ("Manual", cover)]
-    assert {summary for _, summary, _ in told(found)} <= {seal, cover}
+SEAL, COVER = "The seal keeps the oil inside the housing.", "The cover takes four screws made of steel."
 
 
-def test_without_counted_sections_those_of_the_text_count_else_the_paths() -> None:
+def test_sections_are_those_that_the_chunks_count_or_of_the_text_else_of_the_paths() -> None:
+    def summaries(chunks):
+        found = told(run(context_of_chunks(chunks, OFFLINE), SERVICES).chunks)
+        return [(title, summary) for title, _, summary in found]
+
+    def of_paths(*paths):
+        parts = zip((plain(SEAL, 0), plain(COVER, 50)), paths, strict=True)
+        return [replace(chunk, path=path) for chunk, path in parts]
+
+    expected = [("Manual", SEAL), ("Manual", COVER)]
+    assert summaries(chunks_of()[1:]) == expected
     uncounted = [replace(chunk, section=0, path=()) for chunk in chunks_of()]
-    found = run(context_of_chunks(uncounted, OFFLINE), SERVICES).chunks
-    assert [summary for _, _, summary in told(found)][1:] == [
-        "The seal keeps the oil inside the housing.",
-        "The cover takes four screws made of steel.",
-    ]
-    paths = [
-        replace(plain("The seal keeps the oil inside.", 0), path=("Manual", "Seal")),
-        replace(plain("The cover takes four screws.", 40), path=("Manual", "Cover")),
-    ]
-    found = run(context_of_chunks(paths, OFFLINE), SERVICES).chunks
-    assert [(title, summary) for title, _, summary in told(found)] == [
-        ("Manual", "The seal keeps the oil inside."),
-        ("Manual", "The cover takes four screws."),
-    ]
+    assert [summary for _, summary in summaries(uncounted)][1:] == [SEAL, COVER]
+    assert summaries(of_paths(("Manual", "Seal"), ("Manual", "Cover"))) == expected
+    assert [title for title, _ in summaries(of_paths(("Seal",), ("Cover",)))] == [None, None]  # side by side
 
 
 def test_documents_are_described_apart_and_chunks_come_back_in_their_order() -> None:
@@ -76,19 +71,15 @@ def test_documents_are_described_apart_and_chunks_come_back_in_their_order() -> 
     assert [title for title, _, _ in told(found)] == ["Manual", "Handbook"] * 3
 
 
-def test_only_metadata_and_paths_are_new() -> None:
+def test_only_metadata_and_paths_are_new_and_what_a_model_does_not_give_is_reported() -> None:
     given_ = chunks_of()
     found = run(context_of_chunks(given_, OFFLINE), SERVICES).chunks
     assert tuple(replace(chunk, metadata=old.metadata) for chunk, old in zip(found, given_, strict=True)) == given_
     assert run(context_of_chunks([], OFFLINE), SERVICES).chunks == ()
-
-
-def test_what_a_model_does_not_give_is_reported() -> None:
-    services = Services(llm=FakeLLM("Sure! Here you are."))
-    found = run(context_of_chunks(chunks_of()), services)
-    assert {part.what for part in found.degraded} >= {"summary of d"}
+    silent = run(context_of_chunks(given_), Services(llm=FakeLLM("Sure! Here you are.")))
+    assert {part.what for part in silent.degraded} >= {"summary of d"}
     with pytest.raises(MissingServiceError):
-        run(context_of_chunks(chunks_of()), Services())
+        run(context_of_chunks(given_), Services())
 
 
 @settings(max_examples=50)
@@ -105,17 +96,6 @@ def test_overlapping_chunks_give_their_text_back(text: str, size: int, overlap: 
 
 @given(strategies.texts())
 def test_chunks_stand_where_it_says(text: str) -> None:
-    chunks = chunks_of(text)
-    if not chunks:
-        return
-    document, starts = joined_document(chunks)
-    assert all(document.text.startswith(chunk.text, start) for chunk, start in zip(chunks, starts, strict=True))
-
-
-def test_headings_side_by_side_are_no_title() -> None:
-    parts = [
-        replace(plain("The seal keeps the oil inside.", 0), path=("Seal",)),
-        replace(plain("The cover takes four screws.", 40), path=("Cover",)),
-    ]
-    found = run(context_of_chunks(parts, OFFLINE), SERVICES).chunks
-    assert [title for title, _, _ in told(found)] == [None, None]
+    if chunks := chunks_of(text):
+        document, starts = joined_document(chunks)
+        assert all(document.text.startswith(chunk.text, start) for chunk, start in zip(chunks, starts, strict=True))

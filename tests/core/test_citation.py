@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,17 +14,7 @@ from pypdf.constants import PageLabelStyle
 from reportlab.pdfgen.canvas import Canvas
 
 from catena import Library
-from catena.model import (
-    Chunk,
-    Document,
-    Place,
-    Segment,
-    citation,
-    common_metadata,
-    pages_in_words,
-    place_in,
-    place_metadata,
-)
+from catena.model import Chunk, Place, Segment, citation, common_metadata, pages_in_words, place_in, place_metadata
 from catena.testing.strategies import documents
 
 
@@ -31,24 +22,19 @@ def chunk(**given) -> Chunk:
     return Chunk(**{"id": "c", "document_id": "m.pdf", "position": 0, "start": 0, "end": 1, "text": "x", **given})
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, "m.pdf"),
-        ({"path": ("3 Mounting", "3.2 Cover"), "pages": (7, 7), "lines": (120, 131)},
-         "m.pdf › 3 Mounting › 3.2 Cover, page 7, lines 120-131"),
-        ({"metadata": {"title": "HX210 manual"}, "path": ("HX210 manual", "1 Safety"), "pages": (1, 2),
-          "lines": (4, 4)},
-         "HX210 manual › 1 Safety, pages 1-2, line 4"),
-    ],
-)  # fmt: skip
-def test_citation_of_a_chunk(given, expected: str) -> None:
-    assert citation(chunk(**given)) == expected
+def test_citation_of_a_chunk() -> None:
+    def said(title: str = "", made: str = "", **given: Any) -> str:
+        metadata = {key: text for key, text in (("title", title), ("generated_title", made)) if text}
+        return citation(chunk(metadata=metadata, **given))
 
-
-def test_a_title_that_differs_in_punctuation_is_not_repeated() -> None:
-    found = chunk(metadata={"title": "HX210: Operating Manual"}, path=("HX210 Operating  manual", "1 Safety"))
-    assert citation(found) == "HX210: Operating Manual › 1 Safety"
+    assert said() == "m.pdf"
+    placed = said(path=("3 Use", "3.2 Cover"), pages=(7, 7), lines=(120, 131))
+    assert placed == "m.pdf › 3 Use › 3.2 Cover, page 7, lines 120-131"
+    over_pages = said("A manual", path=("A manual", "1 Use"), pages=(1, 2), lines=(4, 4))
+    assert over_pages == "A manual › 1 Use, pages 1-2, line 4"
+    assert said("A: Operating Manual", path=("A Operating  manual", "1 Use")) == "A: Operating Manual › 1 Use"
+    assert said("HX210", "Hot parts", path=("1 Safety", "Hot parts")) == "HX210 › 1 Safety › [Hot parts]"
+    assert said("HX210", "Hot parts", path=("1 Safety",)) == "HX210 › 1 Safety"
 
 
 def test_citation_of_a_segment_takes_the_title() -> None:
@@ -60,31 +46,21 @@ def test_citation_of_a_segment_takes_the_title() -> None:
 
 
 def test_a_segment_as_a_chunk_is_the_same_slice() -> None:
-    segment = Segment(
-        id="s", document_id="m", start=3, end=5, text="xy", path=("1",), chunk_ids=("c", "d"), pages=(2, 3),
-        lines=(1, 2), positions=(7, 8), metadata={"title": "HX210"},
-    )  # fmt: skip
+    shared = {"text": "xy", "path": ("1",), "pages": (2, 3), "lines": (1, 2), "metadata": {"title": "HX210"}}
+    segment = Segment(id="s", document_id="m", start=3, end=5, chunk_ids=("c", "d"), positions=(7, 8), **shared)
     wide = segment.as_chunk()
-    assert (wide.id, wide.document_id, wide.start, wide.end, wide.text) == ("s", "m", 3, 5, "xy")
-    assert (wide.path, wide.pages, wide.lines, wide.position) == (("1",), (2, 3), (1, 2), 7)
+    assert (wide.id, wide.document_id, wide.start, wide.end, wide.position) == ("s", "m", 3, 5, 7)
     assert citation(wide) == citation(segment)
     back = wide.as_segment()
-    assert (back.text, back.path, back.pages, back.lines) == ("xy", ("1",), (2, 3), (1, 2))
-    assert (back.chunk_ids, back.positions, back.metadata) == (("s",), (7, 7), {"title": "HX210"})
+    assert all(getattr(wide, name) == getattr(back, name) == value for name, value in shared.items())
+    assert (back.chunk_ids, back.positions) == (("s",), (7, 7))
 
 
 def test_common_metadata_is_what_all_chunks_say() -> None:
-    one = chunk(metadata={"title": "T", "page": 1, "kind": "a"})
-    other = chunk(metadata={"kind": "a", "title": "T", "page": 2})
-    assert list(common_metadata([one, other]).items()) == [("title", "T"), ("kind", "a")]
+    said = ({"title": "T", "page": 1, "kind": "a"}, {"kind": "a", "title": "T", "page": 2})
+    found = common_metadata([chunk(metadata=each) for each in said])
+    assert list(found.items()) == [("title", "T"), ("kind", "a")]
     assert common_metadata([]) == {}
-
-
-def test_a_title_that_was_made_stands_in_brackets() -> None:
-    made = chunk(path=("1 Safety", "Hot parts"), metadata={"title": "HX210", "generated_title": "Hot parts"})
-    assert citation(made) == "HX210 › 1 Safety › [Hot parts]"
-    wider = chunk(path=("1 Safety",), metadata={"title": "HX210", "generated_title": "Hot parts"})
-    assert citation(wider) == "HX210 › 1 Safety"
 
 
 @pytest.mark.parametrize(
@@ -105,9 +81,7 @@ def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels
 
 @pytest.mark.slow
 @given(documents(), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.integers(0, 300))
-def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(
-    document: Document, span: tuple[int, int], cut: int
-) -> None:
+def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(document, span, cut):
     start, end = sorted(min(place, len(document.text)) for place in span)
     place = document.place_of(start, end)
     last = max(start, end - 1)

@@ -16,7 +16,7 @@ from catena.library.ingestion import contextualise
 from catena.model import Document, ParameterError, ServiceError, View, digest
 from catena.parsing.figure_shapes import Box
 from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
-from catena.structure.headers import context_search_views
+from catena.structure.views import context_search_views
 from catena.testing import FakeCaptioner, FakeEmbedder, FakeLLM
 
 PUMP = "# Pump\n\nThe pump turns at 40 rpm.\n\n## Seals\n\nChange the seals after 900 hours of work.\n"

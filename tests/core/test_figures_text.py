@@ -32,11 +32,6 @@ def formatted(*pages):
     return replace(parsed, document=format_layout(parsed))
 
 
-def entry_of(*pages):
-    parsed = formatted(*pages)
-    return prepare(parsed.document, Preparation(figures=True), figures=figures_of(parsed))
-
-
 def figure_page(canvas, caption="Figure 1: Signal path in the transmitter", below=True):
     prose(canvas, 60, 80, 470, 5)
     diagram(canvas, Box(120, 190, 420, 260))
@@ -45,26 +40,33 @@ def figure_page(canvas, caption="Figure 1: Signal path in the transmitter", belo
     prose(canvas, 60, 343.5, 470, 4)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Figure 3: Mounting", "Fig. 3. Mounting", "FIGURE 3-2", "Figure A.1 Mounting of the cover", "Abb. 2: Einbau",
-        "Abbildung 12 Einbau", "Figura 4. Montaje", "图 4 安装", "圖表三", "図1 構成",
-        "그림 2. 설치", "Рис. 1. Схема",
-        "Obrázok 4: Montáž", "Chart 2 – Sales", "Scheme 1", "Exhibit 7", "Figuur 2: Montage", "Fig 3(a) Cover",
-    ],
-)  # fmt: skip
-def test_captions_are_known_in_many_languages(line):
-    assert is_figure_caption(line)
+def page_of(*drawn):
+    """A page of text, with what is drawn or written amid it: (draw or words, left, top)."""
+
+    def page(canvas):
+        prose(canvas, 60, 80, 470, 5)
+        for what, left, top in drawn:
+            if isinstance(what, str):
+                text(canvas, what, left, top)
+            else:
+                what(canvas, Box(left, top, left + 200, top + 70))
+        prose(canvas, 60, 440, 470, 4)
+
+    return page
+
+
+CAPTIONS = """Figure 3: Mounting|Fig. 3. Mounting|FIGURE 3-2|Figure A.1 Mounting of the cover|Abb. 2: Einbau
+图 4 安装|图表三|Abbildung 12 Einbau|Figura 4. Montaje|圖表三|図1 構成|그림 2. 설치|Рис. 1. Схема
+Obrázok 4: Montáž|Chart 2 – Sales|Scheme 1|Exhibit 7|Figuur 2: Montage|Fig 3(a) Cover""".replace("\n", "|").split("|")
+OTHERS = """Figure 3 shows the mounting|Table 3: Ranges|Tabelle 2: Werte|Section 4: Mounting|Step 2: Turn it|HX200
+as in Figure 3: the cover|2 Mounting|The 3 bars:|In 2024: a year""".replace("\n", "|").split("|")
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["Figure 3 shows the mounting", "Table 3: Ranges", "Tabelle 2: Werte", "Section 4: Mounting", "Step 2: Turn it",
-     "as in Figure 3: the cover", "HX200", "2 Mounting", "The 3 bars:", "In 2024: a year"],
-)  # fmt: skip
-def test_sentences_tables_and_headings_are_no_captions(line):
-    assert not is_figure_caption(line)
+    ("line", "known"), [*((line, True) for line in CAPTIONS), *((line, False) for line in OTHERS)]
+)
+def test_captions_are_known_in_many_languages(line, known):
+    assert is_figure_caption(line) is known
 
 
 @given(st.text(), st.integers(1, 99_999), st.integers(1, 999))
@@ -105,21 +107,21 @@ def test_a_figure_stands_before_its_caption_and_is_named_by_it(below):
     assert written.count("Converter") == 1  # the text inside is nowhere else
 
 
-@pytest.mark.parametrize(("between", "title"), [("(a)", "Figure 1: Two"), ("This sentence parts them.", "")])
-def test_only_marks_may_stand_between_a_figure_and_its_caption(between, title):
-    def page(canvas):
-        prose(canvas, 60, 80, 470, 5)
-        circles(canvas, Box(120, 190, 360, 260))
-        text(canvas, between, 220, 284)
-        text(canvas, "Figure 1: Two", 120, 310)
-        prose(canvas, 60, 340, 470, 4)
-
-    assert [figure.title for figure in figures_of(formatted(page))] == [title]
+ONE, TWO, PARTED = "Figure 1: the first", "Figure 2: the second", "This sentence parts them."
 
 
-def test_without_a_caption_the_title_is_empty():
-    (figure,) = figures_of(formatted(lambda canvas: figure_page(canvas, caption="")))
-    assert figure.title == ""
+@pytest.mark.parametrize(
+    ("drawn", "titles"),
+    [
+        pytest.param([(circles, 120, 190)], [""], id="none"),
+        pytest.param([(circles, 120, 190), ("(a)", 220, 284), (ONE, 120, 310)], [ONE], id="a mark between"),
+        pytest.param([(circles, 120, 190), (PARTED, 220, 284), (ONE, 120, 310)], [""], id="words"),
+        pytest.param([(curve, 80, 190), (bars, 330, 190), (ONE, 60, 292)], [ONE, ONE], id="side by side"),
+        pytest.param([(curve, 80, 190), (ONE, 60, 284), (bars, 80, 310), (TWO, 60, 404)], [ONE, TWO], id="nearest"),
+    ],
+)
+def test_a_figure_has_the_title_of_its_caption(drawn, titles):
+    assert [figure.title for figure in figures_of(formatted(page_of(*drawn)))] == titles
 
 
 def test_a_paragraph_is_not_torn_by_a_figure_within_it():
@@ -135,57 +137,26 @@ def test_a_paragraph_is_not_torn_by_a_figure_within_it():
     assert "\n\n![" in f"\n\n{written}"
 
 
-def test_two_figures_side_by_side_share_one_caption():
-    def page(canvas):
-        prose(canvas, 60, 80, 470, 5)
-        curve(canvas, Box(80, 190, 230, 260))
-        bars(canvas, Box(330, 190, 480, 260))
-        text(canvas, "Figure 4: left the pressure, right the counts", 60, 292)
-        prose(canvas, 60, 330, 470, 4)
-
-    titles = [figure.title for figure in figures_of(formatted(page))]
-    assert titles == ["Figure 4: left the pressure, right the counts"] * 2
-
-
-def test_each_figure_takes_the_nearest_caption():
-    def page(canvas):
-        prose(canvas, 60, 80, 470, 5)
-        curve(canvas, Box(80, 190, 330, 260))
-        text(canvas, "Figure 1: the first", 60, 284)
-        bars(canvas, Box(80, 310, 330, 380))
-        text(canvas, "Figure 2: the second", 60, 404)
-        prose(canvas, 60, 440, 470, 4)
-
-    assert [f.title for f in figures_of(formatted(page))] == ["Figure 1: the first", "Figure 2: the second"]
-
-
 def test_every_letter_is_kept_and_offsets_point_to_the_pages():
-    def plain(canvas):
-        prose(canvas, 60, 80, 470, 5)
-
-    with_figures = formatted(plain, figure_page, plain)
-    document = with_figures.document
-    lines = [line.text for page in with_figures.layout.pages for line in page.lines]
-    words = document.text.split()
-    assert all(word in document.text for line in lines for word in line.split())
-    (link,) = figure_links(document.text)
-    assert document.page_at(link.start) == 2
-    assert words
+    plain = page_of()
+    parsed = formatted(plain, figure_page, plain)
+    lines = [line.text for page in parsed.layout.pages for line in page.lines]
+    assert all(word in parsed.document.text for line in lines for word in line.split())
+    (link,) = figure_links(parsed.document.text)
+    assert parsed.document.page_at(link.start) == 2
 
 
 def test_a_figure_chunk_is_an_exact_slice_with_its_views_and_its_citation():
-    entry = entry_of(figure_page)
+    parsed = formatted(figure_page)
+    entry = prepare(parsed.document, Preparation(figures=True), figures=figures_of(parsed))
     (chunk,) = [chunk for chunk in entry.chunks if chunk.kind == "figure"]
     assert entry.document.text[chunk.start : chunk.end] == chunk.text
-    assert chunk.metadata[FIGURE] == entry.figures[0].name
-    assert "page 1" in citation(chunk)
+    assert (chunk.metadata[FIGURE], "page 1" in citation(chunk)) == (entry.figures[0].name, True)
     views = {view.kind: view.text for view in entry.views if view.chunk_id == chunk.id}
     assert set(views) == {"headed", "caption"}
     assert "figures/" not in views["headed"] + views["caption"]
-    assert views["headed"].count("Signal path") == 1
-    assert "Sensor Converter Output" in views["headed"]
-    assert "After the figure, the oil is checked" in views["caption"]
-    assert "After the figure" not in views["headed"]
+    assert (views["headed"].count("Signal path"), "Sensor Converter Output" in views["headed"]) == (1, True)
+    assert ["After the figure" in views[kind] for kind in ("caption", "headed")] == [True, False]
     assert in_words(chunk.text).startswith("Sensor Converter Output")
 
 
@@ -196,21 +167,13 @@ def test_documents_without_our_figures_are_cut_as_before():
 
 
 def test_surroundings_are_the_words_on_the_page_around_figure_and_caption():
-    name = figure_name("d", 1, 1)
-    link = figure_link(name, "Figure 1: T", "x")
-    before, after = " ".join(f"b{i}" for i in range(80)), " ".join(f"a{i}" for i in range(80))
-    body = f"# Head\n\n{before}\n\n{link}\n\nFigure 1: T\n\n**{after}**\n\n"
+    link = figure_link(figure_name("d", 1, 1), "Figure 1: T", "x")
+    before, after = ([f"{letter}{i}" for i in range(80)] for letter in "ba")
+    body = f"# Head\n\n{' '.join(before)}\n\n{link}\n\nFigure 1: T\n\n**{' '.join(after)}**\n\n"
     document = Document(id="d", text=body + "next page", page_starts=(0, len(body)))
     (found,) = figure_links(document.text)
-    left, right = surroundings(document, found)
-    assert left.split() == [f"b{i}" for i in range(30, 80)]
-    assert right.split() == [f"a{i}" for i in range(50)]
+    assert [side.split() for side in surroundings(document, found)] == [before[30:], after[:50]]
     assert surroundings(document, found, 200)[1].split()[-1] == "a79"
-
-
-def test_in_a_script_without_spaces_surroundings_are_counted_in_characters():
-    link = figure_link(figure_name("d", 1, 1))
-    document = Document(id="d", text=f"{'压力变送器' * 30}\n\n{link}\n\n{'安装' * 60}")
-    (found,) = figure_links(document.text)
-    left, right = surroundings(document, found)
-    assert (len(left), len(right)) == (50, 50)
+    chinese = Document(id="d", text=f"{'压力变送器' * 30}\n\n{link}\n\n{'安装' * 60}")  # counted in characters
+    (found,) = figure_links(chinese.text)
+    assert [len(side) for side in surroundings(chinese, found)] == [50, 50]

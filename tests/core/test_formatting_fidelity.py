@@ -6,43 +6,15 @@ import json
 import pickle
 
 import pytest
+from case_files import cases_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.formatting import Fidelity, FidelityOptions, FidelityReport, align, fidelity, markdown_words, source_words
 from catena.formatting.fidelity_check import Fault, PageFidelity
-from catena.model import ParameterError
 
-SOURCE = """3.2 Supply voltage
-The supply must not exceed 3.3 V. Use a current of 12 mA
-at most; the inter-
-face fails above −40 °C.
-• Loosen the cover plate.
-• Fit the new filter.
-Table 3. Limits of the valves
-Part Limit Interval
-Inlet valve 73 N·m 880 h
-Outlet valve 6 N·m 614 h
-Drive shaft 29 N·m 593 h
-The valves are delivered with their certificates. Later chapters return to this point."""
-
-ANSWER = """## 3.2 Supply voltage
-
-The supply must **not** exceed 3.3 V. Use a current of 12 mA at most; the interface fails above -40 °C.
-
-- Loosen the cover plate.
-- Fit the new filter.
-
-Table 3. Limits of the valves
-
-| Part | Limit | Interval |
-|---|---|---|
-| Inlet valve | 73 N·m | 880 h |
-| Outlet valve | 6 N·m | 614 h |
-| Drive shaft | 29 N·m | 593 h |
-
-The valves are delivered with their certificates. Later chapters return to this point.
-"""
+SOURCE, _answer = cases_of("cases_fidelity.txt")[0].values
+ANSWER = f"{_answer}\n"
 
 
 def kinds(answer: str, source: str = SOURCE, **settings: str) -> set[str]:
@@ -63,127 +35,85 @@ def test_shares_weigh_numbers_units_and_cells() -> None:
     found = fidelity("Turn by 30 mm only", "Turn by 31 mm only")
     assert (found.recall, found.precision, found.order) == (5 / 8, 5 / 8, 1.0)
     assert found.faults[0] == Fault(kind="changed-value", detail="'30' → '31'")
+    heavy = fidelity("Turn by 30 mm only", "Turn by mm only", FidelityOptions(number=10))
+    assert heavy.recall == pytest.approx(5 / 15)
     # in a table all weigh 1.5 times as much, words outside it do not: (1 + 1.5 * 3) of (1 + 1.5 * 3 + 1.5)
     found = fidelity("Limits\nShaft 30", "Limits\n\n| | 30 |\n|---|---|")
-    assert found.recall == pytest.approx((1 + 4.5) / (1 + 4.5 + 1.5))
-    assert found.missing == ("Shaft",)
+    assert (found.recall, found.missing) == (pytest.approx((1 + 4.5) / (1 + 4.5 + 1.5)), ("Shaft",))
 
 
 def test_order_is_the_share_that_is_not_moved() -> None:
-    found = fidelity("one two three four five six", "four five six seven one two three".replace("seven ", ""))
-    assert found.recall == found.precision == 1.0
-    assert found.order == 0.5
+    found = fidelity("one two three four five six", "four five six one two three")
+    assert (found.recall, found.precision, found.order) == (1.0, 1.0, 0.5)
     assert [fault.kind for fault in found.faults] == ["order"]
-
-
-def test_weights_act() -> None:
-    heavy = fidelity("Turn by 30 mm only", "Turn by mm only", FidelityOptions(number=10))
-    assert heavy.recall == pytest.approx(5 / 15)  # turn 1, by 1, mm 2, only 1; lost: 30, which weighs 10
-    assert heavy.recall < fidelity("Turn by 30 mm only", "Turn by mm only", FidelityOptions(number=1)).recall
 
 
 # --- what is allowed -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("## 3.2 Supply voltage", "# 3.2 Supply voltage"),
-        ("## 3.2 Supply voltage", "## **3.2** Supply voltage ##"),
-        ("- Loosen", "* Loosen"),
-        ("- Loosen the cover plate.\n- Fit", "1. Loosen the cover plate.\n2. Fit"),
-        ("|---|---|---|", "|:---|:---:|---:|"),
-        ("73 N·m", "73 N&middot;m"),
-        ("73 N·m", r"$73\,\mathrm{N \cdot m}$"),
-        ("-40 °C", "−40 °C"),
-        ("-40 °C", "\\-40 \u00baC"),
-        ("Inlet valve |", "Inlet<br>valve |"),
-        ("Table 3. Limits of the valves", "**Table 3:** Limits of the valves"),
-        ("The valves are", "> The valves are"),
-        ("The valves are", "<!-- page 4 -->\n\n---\n\nThe valves are"),
-        ("The valves are", "## Delivery\n\nThe valves are"),
-        ("interface", "inter-face"),
-        ("certificates", "[certificates](https://example.com)"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), cases_of("cases_fidelity_allowed.txt"))
 def test_markup_and_typography_are_no_differences(one: str, other: str) -> None:
     assert one in ANSWER
     assert fidelity(SOURCE, ANSWER.replace(one, other)).faults == ()
 
 
-def test_ligatures_quotes_and_wide_forms_are_no_differences() -> None:
+def test_ligatures_quotes_and_wide_forms_are_no_differences_and_a_new_title_is_let_pass_but_named() -> None:
     assert fidelity("", "").faithful
+    assert fidelity("Set it to 5-\n10 mm at most.", "Set it to 5-10 mm at most.").faithful
+    assert not fidelity("Set it to 5\n10 mm at most.", "Set it to 5-10 mm at most.").faithful
     assert fidelity("ﬁrst “ﬂow” of １２ bar isn’t", 'first "flow" of 12 bar isn\'t').faithful
-
-
-def test_a_title_of_an_untitled_part_is_let_pass_but_named() -> None:
     found = fidelity(SOURCE, ANSWER.replace("The valves are", "## Delivery\n\nThe valves are"))
-    assert found.invented == ("Delivery",)
-    assert found.precision < 1
+    assert (found.invented, found.precision < 1) == (("Delivery",), True)
 
 
 def test_titles_are_let_pass_only_so_often_so_long_and_without_values() -> None:
-    def with_titles(*titles: str) -> str:
-        return ANSWER.replace("The valves are", "".join(f"## {title}\n\n" for title in titles) + "The valves are")
-
-    assert "invention" in kinds(with_titles("Alpha", "Bravo", "Charlie"))
-    assert "invention" in kinds(with_titles("Some title of rather more words than any short title has"))
-    assert "invention" in kinds(with_titles("Torque of 85 bar"))
+    long = "Some title of rather more words than any short title has"
+    for titles in (["Alpha", "Bravo", "Charlie"], [long], ["Torque of 85 bar"]):
+        marked = "".join(f"## {title}\n\n" for title in titles)
+        assert "invention" in kinds(ANSWER.replace("The valves are", f"{marked}The valves are"))
 
 
 def test_an_inferred_heading_number_must_go_on_with_those_before() -> None:
     source = "3 Safety\nRead this.\nDust\nWear a mask."
     assert kinds("# 3 Safety\n\nRead this.\n\n## 3.1 Dust\n\nWear a mask.", source) == set()
     assert kinds("# 3 Safety\n\nRead this.\n\n## 4.7 Dust\n\nWear a mask.", source) == {"heading-number"}
+    numbered = "3 Safety\n3.1 Fire\nRead this.\nDust\nWear a mask."
+    assert kinds("# 3 Safety\n\n## 3.1 Fire\n\nRead this.\n\n## 3.2 Dust\n\nWear a mask.", numbered) == set()
 
 
 def test_running_lines_may_be_dropped_and_kept() -> None:
     page = "\n".join(f"Line {name} says something." for name in "abcdefghij")
     source = "\n".join(f"Service manual {n}\n{page.replace('Line', f'Part {n} line')}\nPage {n}\n" for n in (7, 8, 9))
     answer = "\n\n".join(line for line in source.splitlines() if not line.startswith(("Service", "Page")))
-    assert fidelity(source, answer).faults == ()
-    assert fidelity(source, source.replace("\n", "\n\n")).faults == ()
+    assert fidelity(source, answer).faults == fidelity(source, source.replace("\n", "\n\n")).faults == ()
     once = source[: source.index("Service manual 8")]
     assert kinds(answer[: answer.index("Part 8")], once) == {"omission"}  # one line alone does not run
     assert fidelity(once, answer[: answer.index("Part 8")], furniture=["Service manual 12"]).faults == ()
+    alike = "\n".join(f"Pump manual\nPump {n} is here.\n{page.replace('Line', f'Part {n}')}" for n in (7, 8, 9))
+    assert fidelity(alike, alike.replace("Pump manual\n", "").replace("\n", "\n\n")).faults == ()
+    rows = "\nInlet valve 74 N·m 881 h\nOutlet valve 6 N·m 614 h"
+    assert "omission" in kinds(ANSWER + "\n| Inlet valve | 74 N·m | 881 h |\n", SOURCE + rows)
 
 
-def test_a_running_line_that_begins_as_the_text_below_it_is_known_as_a_line() -> None:
-    page = "\n".join(f"Part {name} says something." for name in "abcdefghij")
-    source = "\n".join(f"Pump manual\nPump {n} is here.\n{page.replace('Part', f'Part {n}')}" for n in (7, 8, 9))
-    answer = "\n\n".join(line for line in source.splitlines() if line != "Pump manual")
-    assert fidelity(source, answer).faults == ()
+CAPTION = "Table 3. Limits of the valves\n"
+CELLS = [["Part", "Limit", "Interval"], ["Inlet valve", "73 N·m", "880 h"], ["Outlet valve", "6 N·m", "614 h"]]
+CELLS.append(["Drive shaft", "29 N·m", "593 h"])
+ROWS, ROWS_BY_CELL = "\n".join(map(" ".join, CELLS)), "\n".join(map("\n".join, CELLS))
 
 
-def test_a_row_that_looks_like_another_does_not_run() -> None:
-    source = SOURCE + "\nInlet valve 74 N·m 881 h\nOutlet valve 6 N·m 614 h"
-    assert "omission" in kinds(ANSWER + "\n| Inlet valve | 74 N·m | 881 h |\n", source)
-
-
-def test_a_caption_may_change_places_with_its_table() -> None:
-    caption = "Table 3. Limits of the valves\n"
-    below = SOURCE.replace(caption, "").replace("593 h\n", "593 h\n" + caption)
-    assert fidelity(below, ANSWER).faults == ()
-
-
-def test_a_header_repeated_after_a_page_break_may_be_dropped() -> None:
-    source = SOURCE.replace("Drive shaft 29", "Page 8\nPart Limit Interval\nDrive shaft 29")
-    assert fidelity(source, ANSWER).faults == ()
-
-
-def test_cells_that_were_wrapped_may_be_put_together() -> None:
-    source = SOURCE.replace("Outlet valve 6 N·m 614 h", "Outlet 6 N·m 614 h\nvalve")
-    assert fidelity(source, ANSWER).faults == ()
-
-
-def test_cells_may_be_printed_one_per_line_and_column_by_column() -> None:
-    rows = ["Part Limit Interval", "Inlet valve 73 N·m 880 h", "Outlet valve 6 N·m 614 h", "Drive shaft 29 N·m 593 h"]
-    cells = [["Part", "Limit", "Interval"], ["Inlet valve", "73 N·m", "880 h"], ["Outlet valve", "6 N·m", "614 h"]]
-    cells.append(["Drive shaft", "29 N·m", "593 h"])
-    by_row = "\n".join(cell for row in cells for cell in row)
-    by_column = "\n".join(cell for column in zip(*cells, strict=True) for cell in column)
-    for printed in (by_row, by_column):
-        assert fidelity(SOURCE.replace("\n".join(rows), printed), ANSWER).faults == ()
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param(SOURCE.replace(CAPTION, "").replace("593 h\n", "593 h\n" + CAPTION), id="caption below"),
+        pytest.param(SOURCE.replace("Drive shaft 29", "Page 8\nPart Limit Interval\nDrive shaft 29"), id="header"),
+        pytest.param(SOURCE.replace("Outlet valve 6 N·m 614 h", "Outlet 6 N·m 614 h\nvalve"), id="wrapped cell"),
+        pytest.param(SOURCE.replace(ROWS, ROWS_BY_CELL), id="cell by cell"),
+        pytest.param(SOURCE.replace(ROWS, "\n".join(map("\n".join, zip(*CELLS, strict=True)))), id="by column"),
+    ],
+)
+def test_however_a_table_was_printed_it_may_be_put_together(printed: str) -> None:
+    assert printed != SOURCE
+    assert fidelity(printed, ANSWER).faults == ()
 
 
 def test_columns_that_were_read_across_may_be_put_in_order() -> None:
@@ -205,27 +135,7 @@ def test_a_corrected_word_is_let_pass_another_word_is_not() -> None:
 # --- what is not -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "kind"),
-    [
-        ("3.3 V", "3,3 V", "changed-value"),
-        ("3.3 V", "33 V", "changed-value"),
-        ("12 mA", "12 MA", "changed-value"),
-        ("12 mA", "12 µA", "changed-value"),
-        ("-40", "40", "changed-value"),
-        ("**not** ", "", "omission"),
-        ("3.2 Supply", "3.1 Supply", "changed-value"),
-        ("3.2 Supply", "Supply", "omission"),
-        ("- Fit the new filter.\n", "", "omission"),
-        ("| Outlet valve | 6 N·m | 614 h |\n", "", "omission"),
-        ("| 6 N·m | 614 h |", "| 614 h | 6 N·m |", "order"),
-        ("Later chapters return to this point.", "", "truncation"),
-        ("The valves are", "Oil the hinges daily. The valves are", "invention"),
-        ("The valves are", "Use a current of 12 mA at most. The valves are", "repetition"),
-        ("Later chapters", "Later chapters " * 40, "repetition"),
-        ("cover plate", "coverplate", "merged-words"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "kind"), cases_of("cases_fidelity_faults.txt"))
 def test_what_is_changed_lost_or_added_is_a_fault(one: str, other: str, kind: str) -> None:
     source = SOURCE + " The cover of the plate is thin."
     answer = ANSWER.rstrip() + " The cover of the plate is thin.\n"
@@ -244,45 +154,21 @@ def exchanged(text: str, one: str, other: str) -> str:
 
 def test_values_that_changed_rows_are_seen() -> None:
     for one, other in (("73 N·m", "6 N·m"), ("| Inlet valve", "| Outlet valve"), ("880 h", "614 h"), ("880", "593")):
-        assert kinds(exchanged(ANSWER, one, other)) <= {"order", "changed-value", "changed-word"}
-        assert not fidelity(SOURCE, exchanged(ANSWER, one, other)).faithful
+        assert set() < kinds(exchanged(ANSWER, one, other)) <= {"order", "changed-value", "changed-word"}
     pulled_up = ANSWER.replace("880 h |", "880 h 614 h |").replace("6 N·m | 614 h |", "6 N·m | |")
-    assert kinds(pulled_up) == {"order"}
-    lines = ANSWER.splitlines()
-    first, second = (next(i for i, line in enumerate(lines) if name in line) for name in ("| Inlet", "| Outlet"))
-    lines[first], lines[second] = lines[second], lines[first]
-    assert kinds("\n".join(lines)) == {"order"}
+    rows = ("| Inlet valve | 73 N·m | 880 h |", "| Outlet valve | 6 N·m | 614 h |")
+    assert kinds(pulled_up) == kinds(exchanged(ANSWER, *rows)) == {"order"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm sorry, but I can't help with that.",
-        "Es tut mir leid, aber das kann ich nicht tun.",
-        "很抱歉，我无法处理。",
-        "",
-    ],
-)
-def test_a_refusal_in_any_language_is_known_by_its_shares(text: str) -> None:
-    assert "refusal" in kinds(text)
-
-
-def test_a_translation_keeps_the_values_only() -> None:
+def test_refusals_translations_summaries_fences_and_rules_that_come_back_are_known() -> None:
+    for text in ("I'm sorry, but I can't help with that.", "Das kann ich nicht tun.", "很抱歉，我无法处理。", ""):
+        assert "refusal" in kinds(text)
     table = str.maketrans("abcdefghijklmnopqrstuvwxyz", "qwertzuiopasdfghjklyxcvbnm")
     assert "translation" in kinds(ANSWER.lower().translate(table))
-
-
-def test_a_summary_is_shorter_and_in_other_words() -> None:
     short = "The supply must not exceed 3.3 V and 12 mA. Loosen the plate, fit the filter. Limits of the valves: "
     assert "summary" in kinds(short + "73 N·m for inlet, 6 N·m for outlet. They are delivered with certificates.")
-
-
-def test_an_answer_in_a_fence_is_a_fault_but_code_is_none() -> None:
     assert kinds(f"```markdown\n{ANSWER}```\n") == {"fence"}
     assert kinds("Run:\n\n```sh\n# a comment\nmake all\n```\n", "Run:\n# a comment\nmake all") == set()
-
-
-def test_the_rules_are_known_when_they_come_back() -> None:
     rules = "Leave nothing out, shorten nothing and explain nothing of the window."
     assert kinds(f"{rules}\n\n{ANSWER}", prompt=rules) == {"echo"}
     assert kinds(f"{rules}\n\n{ANSWER}") == {"invention"}
@@ -365,32 +251,14 @@ def test_hostile_repetition_is_looked_through(unit: str) -> None:
 
 def test_words_are_values_words_and_signs() -> None:
     line = "f_cpu = 180MHz, ±5 % at −3,5 °C (STM32F103) isn't 5–10"
-    shown = [(word.key, word.kind) for word in source_words(line).words]
-    assert shown == [
-        ("f_cpu", "word"),
-        ("=", "symbol"),
-        ("180", "number"),
-        ("mhz", "unit"),
-        ("±", "symbol"),
-        ("5", "number"),
-        ("%", "symbol"),
-        ("at", "word"),
-        ("-3,5", "number"),
-        ("°", "symbol"),
-        ("c", "unit"),
-        ("stm32f103", "number"),
-        ("isn't", "negation"),
-        ("5", "number"),
-        ("-", "symbol"),
-        ("10", "number"),
-    ]
+    expected = """f_cpu:word =:symbol 180:number mhz:unit ±:symbol 5:number %:symbol at:word -3,5:number °:symbol
+        c:unit stm32f103:number isn't:negation 5:number -:symbol 10:number"""
+    assert [f"{word.key}:{word.kind}" for word in source_words(line).words] == expected.split()
 
 
 def test_lines_of_an_answer_know_what_they_are() -> None:
     lines = markdown_words(ANSWER).lines
-    assert [line.kind for line in lines] == [
-        "heading", "text", "item", "item", "text", "row", "row", "row", "row", "text",
-    ]  # fmt: skip
+    assert " ".join(line.kind for line in lines) == "heading text item item text row row row row text"
     assert lines[0].level == 2
     assert [end - start for start, end in lines[6].cells] == [2, 3, 2]
 
@@ -398,30 +266,21 @@ def test_lines_of_an_answer_know_what_they_are() -> None:
 # --- errors ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("recall", 1.5), ("precision", -0.1), ("number", 0.5), ("cell", float("inf")), ("stray_words", -1)],
-)
-def test_options_out_of_their_domain_are_named(name: str, value: float) -> None:
-    with pytest.raises(ParameterError, match=name):
-        FidelityOptions(**{name: value})
-
-
 # --- the report ------------------------------------------------------------------------------------------
 
-ORDER = Fault(kind="order", detail="")
+LOST_ORDER = Fault(kind="order", detail="")
+LAYOUT_PAGE = {"page": 2, "recall": 0.5, "precision": 1.0, "order": 0.75, "state": "layout"}
+LOST = [{"kind": "omission", "detail": "'12 mA'"}, {"kind": "order", "detail": "'a'"}]
 PAGES = (
     PageFidelity(page=1, recall=1.0, precision=1.0, order=1.0),
-    PageFidelity(
-        **{"page": 2, "recall": 0.5, "precision": 1.0, "order": 0.75, "state": "layout"},
-        faults=(Fault(kind="omission", detail="'12 mA'"), Fault(kind="order", detail="'a'")),
-    ),
-    PageFidelity(page=3, recall=0.9, precision=0.8, order=1.0, state="re-asked", faults=(ORDER,)),
+    PageFidelity(**LAYOUT_PAGE, faults=tuple(Fault(**fault) for fault in LOST)),
+    PageFidelity(page=3, recall=0.9, precision=0.8, order=1.0, state="re-asked", faults=(LOST_ORDER,)),
 )
 REPORT = FidelityReport(document_id="d", source="a.pdf", pages=PAGES)
 
 
 def test_the_shape_on_disk_is_stable() -> None:
+    third = {"page": 3, "recall": 0.9, "precision": 0.8, "order": 1.0, "state": "re-asked"}
     assert json.loads(json.dumps(REPORT.as_json())) == {
         "version": 1,
         "document_id": "d",
@@ -437,27 +296,16 @@ def test_the_shape_on_disk_is_stable() -> None:
         "worst": [2, 3, 1],
         "pages": [
             {"page": 1, "recall": 1.0, "precision": 1.0, "order": 1.0, "state": "llm", "faults": []},
-            {
-                **{"page": 2, "recall": 0.5, "precision": 1.0, "order": 0.75, "state": "layout"},
-                "faults": [{"kind": "omission", "detail": "'12 mA'"}, {"kind": "order", "detail": "'a'"}],
-            },
-            {
-                **{"page": 3, "recall": 0.9, "precision": 0.8, "order": 1.0, "state": "re-asked"},
-                "faults": [{"kind": "order", "detail": ""}],
-            },
+            {**LAYOUT_PAGE, "faults": LOST},
+            {**third, "faults": [{"kind": "order", "detail": ""}]},
         ],
     }
 
 
-def test_worst_pages_come_first_and_ties_by_page() -> None:
+def test_worst_pages_come_first_and_ties_by_page_and_no_pages_have_a_report() -> None:
     assert [page.page for page in REPORT.worst(2)] == [2, 3]
-    twins = FidelityReport(
-        document_id="d", source="", pages=(PAGES[0], PageFidelity(page=4, recall=1, precision=1, order=1))
-    )
-    assert [page.page for page in twins.worst()] == [1, 4]
-
-
-def test_a_document_without_pages_has_a_report() -> None:
+    pages = (PageFidelity(page=4, recall=1, precision=1, order=1), PAGES[0])
+    assert [page.page for page in FidelityReport(document_id="d", source="", pages=pages).worst()] == [1, 4]
     empty = FidelityReport(document_id="d", source="", pages=()).as_json()
     assert empty["summary"]["recall"] == {"mean": 1.0, "min": 1.0}
     assert empty["worst"] == empty["pages"] == []

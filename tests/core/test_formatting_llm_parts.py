@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.formatting import align, atom_keys, atoms_of, flat
-from catena.formatting.aligned_text import NoBorder, Stretch, piece_of, stitch
 from catena.formatting.heading_levels import heading_lines, with_levels
+from catena.formatting.source import NoBorder, Stretch, piece_of, stitch
 
 WORDS = st.lists(st.sampled_from(["the", "pump", "turns", "at", "40", "rpm", "and", "stops"]), max_size=60)
 
@@ -81,49 +82,26 @@ def test_a_border_lies_where_both_agree_not_where_one_is_wrong():
     assert joined.places == tuple(range(8))
 
 
-def test_a_row_of_a_table_is_cut_between_cells_if_need_be():
+def test_a_row_of_a_table_is_cut_between_cells_if_need_be_and_mixed_words_have_no_border():
     joined = stitched("a b c d", ("| a | b |\n| --- | --- |\n| c |", 0, 3, 0, 3), ("| b |\n| c | d |", 1, 4, 3, 4))
     assert joined.text.split() == ["|", "a", "|", "b", "|", "|", "---", "|", "---", "|", "|", "c", "|", "d", "|"]
-
-
-def test_pieces_that_mix_the_words_of_both_sides_have_no_border():
     found = stitched("a b c d", ("d c b a", 0, 4, 0, 2), ("d c b a", 0, 4, 2, 4), reach=1)
     assert found == NoBorder((2,))
 
 
 @given(WORDS.filter(lambda words: len(words) > 3), st.data())
 def test_joined_windows_of_a_true_text_are_the_text(words, data):
-    size = len(words)
-    padding = data.draw(st.integers(1, 8))
+    size, padding = len(words), data.draw(st.integers(1, 8))
     border = data.draw(st.integers(1, size - 1))
     low, high = max(0, border - padding), min(size, border + padding)
-    text = " ".join(words)
-    joined = stitched(
-        text, (" ".join(words[:high]), 0, high, 0, border), (" ".join(words[low:]), low, size, border, size)
-    )
-    assert joined.text == text
+    left, right = (" ".join(words[:high]), 0, high, 0, border), (" ".join(words[low:]), low, size, border, size)
+    assert stitched(" ".join(words), left, right).text == " ".join(words)
 
 
 # Levels
 
 
-@pytest.mark.parametrize(
-    ("written", "printed", "levelled"),
-    [
-        ("# 7 A\n\n# 7.3 B\n\n# 7.3.1 C\n\n# 8 D", "", "# 7 A\n\n## 7.3 B\n\n### 7.3.1 C\n\n# 8 D"),
-        ("# 7.3 X", "", "## 7.3 X"),
-        ("# Part I\n\n# 1 A\n\n# 1.1 B", "", "# Part I\n\n## 1 A\n\n### 1.1 B"),
-        ("# Pump\n\n# 1 A\n\n# 1.1 B", "# Pump\n\n## 1 A\n\n### 1.1 B", "# Pump\n\n## 1 A\n\n### 1.1 B"),
-        ("# Pump\n\n# 1 A\n\n# References", "", "# Pump\n\n## 1 A\n\n## References"),
-        ("# Preface\n\nText.\n\n# 1 A\n\n# References", "", "# Preface\n\nText.\n\n# 1 A\n\n# References"),
-        ("# 1 A\n\n# Notes\n\n# 2 B", "# 1 A\n\n### Notes\n\n# 2 B", "# 1 A\n\n### Notes\n\n# 2 B"),
-        ("# 1 A\n\n## 1. Open\n\n# 2 B\n\n## 1. Open", "", "# 1 A\n\n## 1. Open\n\n# 2 B\n\n## 1. Open"),
-        ("# 1 A\n\n```\n# 1.1 no heading\n```", "", "# 1 A\n\n```\n# 1.1 no heading\n```"),
-        ("##### 2 A #\n\nText # 3", "", "# 2 A #\n\nText # 3"),
-        ("# Appendix A Data\n\n# A.1 Lists", "", "# Appendix A Data\n\n## A.1 Lists"),
-        ("No headings.", "# 1 A", "No headings."),
-    ],
-)
+@pytest.mark.parametrize(("written", "printed", "levelled"), cases_of("cases_levels.txt"))
 def test_levels_come_from_numbers_then_from_the_layout_then_from_marks(written, printed, levelled):
     assert with_levels(written, printed) == levelled
 

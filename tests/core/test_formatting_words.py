@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,36 +25,12 @@ from catena.formatting.styled_lines import (
 from catena.text.headings import numbered_title, roman
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "depth", "title"),
-    [
-        ("3.2.1 Cable glands", ("3", "2", "1"), 3, "Cable glands"),
-        ("2. Warming up", ("2",), 1, "Warming up"),
-        ("Chapter 3: Use", ("3",), 1, "Use"),
-        ("Chapter CX Use", ("CX",), 1, "Use"),
-        ("Appendix A Copying", ("A",), 1, "Copying"),
-        ("A.1 Licence", ("A", "1"), 2, "Licence"),
-        ("IV. RESULTS", ("IV",), 1, "RESULTS"),
-        ("I. Introduction", ("I",), 1, "Introduction"),
-        ("Part II The Machine", ("part", "II"), 0, "The Machine"),
-        ("Parte 1 Uso", ("part", "1"), 0, "Uso"),
-        ("Kapitel 3 Montage", ("3",), 1, "Montage"),
-        ("Anhang B Daten", ("B",), 1, "Daten"),
-        ("Abschnitt 2.1 Montage", ("2", "1"), 2, "Montage"),
-        ("Chapitre 4 Usage", ("4",), 1, "Usage"),
-        ("§ 3 Fristen", ("3",), 1, "Fristen"),
-        ("第三章 总则", ("章3",), 1, "总则"),
-        ("第二节 范围", ("节2",), 2, "范围"),
-        ("第三卷 总则", ("卷3",), 0, "总则"),
-        ("第一千章 总则", ("章1000",), 1, "总则"),
-        ("一、总则", ("、1",), 1, "总则"),
-    ],
-)
+@pytest.mark.parametrize(("text", "number", "depth", "title"), cases_of("cases_heading_numbers.txt"))
 def test_the_formatter_and_the_section_tree_read_one_grammar_of_heading_numbers(text, number, depth, title) -> None:
     found, says = numbering(text), numbered_title(text)
     assert found is not None
-    assert (found.key, found.depth, bare_title(text)) == (number, depth, title)
-    assert (says.number, says.depth, says.words) == (number, depth, numbered_title(title).words)
+    assert (found.key, found.depth, bare_title(text)) == (tuple(number.split()), int(depth), title)
+    assert (says.number, says.depth, says.words) == (found.key, found.depth, numbered_title(title).words)
 
 
 @pytest.mark.parametrize(
@@ -68,43 +45,24 @@ def test_words_that_are_no_numbers_of_headings(text) -> None:
 
 def test_a_number_without_a_title_is_none_and_may_be_a_label() -> None:
     assert numbering("3.2.1") is numbering("Kapitel 3") is None
-    for label in ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章"):
-        assert is_label(label)
+    assert all(map(is_label, ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章")))
     assert not any(map(is_label, ("Chapter 3 Use", "3.2.1", "Parts list of it")))
 
 
 def test_numbers_that_follow_each_other_are_compared_as_numbers() -> None:
-    shown = [
-        number_of(text)
-        for text in ("3.2 Use", "Abschnitt 3 Use", "B.2 Use", "Appendix B", "IV. Use", "Part 2", "Use")
-    ]
-    assert shown == [(3, 2), (3,), (2, 2), None, None, None, None]
+    titles = ("3.2 Use", "Abschnitt 3 Use", "B.2 Use", "Appendix B", "IV. Use", "Part 2", "Use")
+    assert list(map(number_of, titles)) == [(3, 2), (3,), (2, 2), None, None, None, None]
 
 
-def test_captions_of_figures_and_tables() -> None:
-    for text in (
-        "Table 4. Codes",
-        "Fig. 3: Pump",
-        "Figure 12",
-        "TABLE A-1 Values",
-        "表 2 参数",
-        "Listing 2.3 – Loop",
-    ):
-        assert is_caption(text)
-    for text in ("Table of Contents", "Table 3 shows the codes", "Figures", "Figure skating 3"):
-        assert not is_caption(text)
-    assert is_table_caption("Table 4. Codes")
-    assert not is_table_caption("Figure 4. Codes")
-
-
-def test_leaders_and_page_numbers() -> None:
-    assert has_leader("2.1 Terms ....... 12")
-    assert has_leader("Terms . . . . . . xii")
-    assert not has_leader("and so on...")
-    assert short_leader("2.1 Terms ....... 12") == "2.1 Terms … 12"
-    assert ends_with_page("2.1 Terms 12")
-    assert not ends_with_page("12 34")
-    assert not ends_with_page("")
+def test_captions_leaders_and_page_numbers() -> None:
+    captions = ("Table 4. Codes", "Fig. 3: Pump", "Figure 12", "TABLE A-1 Values", "表 2 参数", "Listing 2.3 – Loop")
+    assert all(map(is_caption, captions))
+    assert not any(map(is_caption, ("Table of Contents", "Table 3 shows the codes", "Figures", "Figure skating 3")))
+    assert (is_table_caption("Table 4. Codes"), is_table_caption("Figure 4. Codes")) == (True, False)
+    leaders = ("2.1 Terms ....... 12", "Terms . . . . . . xii", "and so on...")
+    assert list(map(has_leader, leaders)) == [True, True, False]
+    assert short_leader(leaders[0]) == "2.1 Terms … 12"
+    assert list(map(ends_with_page, ("2.1 Terms 12", "12 34", ""))) == [True, False, False]
 
 
 def test_keys_of_a_title_meet_with_and_without_its_number() -> None:
@@ -121,31 +79,11 @@ def test_roman_numerals_and_letters() -> None:
     assert ordinals("Open. Then") == ()
 
 
-@pytest.mark.parametrize(
-    ("above", "below", "joined"),
-    [
-        ("the manip-", "ulation of", "the manipulation of"),
-        ("the in\u00ad", "stalled", "the installed"),
-        ("an HX-", "200 pump", "an HX-200 pump"),
-        ("an e-", "mail", "an e-mail"),
-        ("a well-", "known man", "a well-known man"),  # so elsewhere in the file
-        ("a state-of-", "the-art", "a state-of-the-art"),
-        ("a state-", "of-the-art", "a state-of-the-art"),
-        ("North-", "American", "North-American"),
-        ("it is -", "so", "it is - so"),
-        ("see http://a.org/", "b", "see http://a.org/b"),
-        ("各个设备", "的盖子", "各个设备的盖子"),
-        ("one", "two", "one two"),
-    ],
-)
+@pytest.mark.parametrize(("above", "below", "joined"), cases_of("cases_joined_lines.txt"))
 def test_what_joins_two_lines(above, below, joined) -> None:
     kept, between = glue(above, below, Compounds(["a well-known and well-known thing"]))
     assert kept + between + below == joined
-
-
-def test_the_commoner_form_decides_whether_a_hyphen_stays() -> None:
-    assert Compounds(["re-use re-use reuse"]).keeps_hyphen("re", "use")
-    assert not Compounds(["re-use reuse reuse"]).keeps_hyphen("re", "use")
+    assert "".join((*glue("the in\u00ad", "stalled", Compounds([])), "stalled")) == "the installed"
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

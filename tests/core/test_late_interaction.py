@@ -190,7 +190,7 @@ def minilm():
 
 @pytest.mark.torch
 def test_minilm_gives_each_token_its_unit_vector(minilm) -> None:
-    from catena.backends.token_embeddings import SentenceTransformerTokenEmbedder
+    from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
 
     embedder = SentenceTransformerTokenEmbedder(minilm)
     assert isinstance(embedder, TokenEmbedder)
@@ -205,7 +205,7 @@ def test_minilm_gives_each_token_its_unit_vector(minilm) -> None:
 
 @pytest.mark.torch
 def test_no_token_of_a_long_text_is_lost_and_the_models_prompt_is_none_of_its_own(minilm) -> None:
-    from catena.backends.token_embeddings import SentenceTransformerTokenEmbedder
+    from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
 
     embedder = SentenceTransformerTokenEmbedder(minilm)
     text = " ".join(f"Paragraph {i} describes the maintenance of pump number {i}." for i in range(80))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import pytest
 from doc_blocks import ROOT, blocks_of, run_blocks
@@ -26,9 +25,7 @@ def installed(package: str) -> Version | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_old_and_new_do_what_the_page_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_and_new_do_what_the_page_says(page, tmp_path, monkeypatch, capsys):
     text = page.read_text(encoding="utf-8")
     for package, said in re.findall(VERSIONED, text):
         if (there := installed(package)) and there < Version(said):  # the old one may do otherwise in versions before
@@ -40,26 +37,18 @@ def test_old_and_new_do_what_the_page_says(
     run_blocks(page, blocks, capsys)
 
 
-def test_every_page_is_listed_once() -> None:
-    linked = re.findall(r"^\| .*?\]\((\S+?\.md)\)", INDEX.read_text(encoding="utf-8"), re.M)
-    assert sorted(linked) == [page.name for page in PAGES]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_says_what_changes_and_what_is_lost_and_of_which_version(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert "\n## What changes in the results\n" in text
-    assert "\n## What to know, and what you lose\n" in text
-    named = re.findall(r"(langchain-[a-z-]+|llama-index-[a-z-]+|dsRAG) (\d+\.\d+\.\d+)", text)
-    assert named, "of which version?"
-    listed = INDEX.read_text(encoding="utf-8")
-    assert [f"{package} {number}" for package, number in named if f"{package} {number}" not in listed] == []
-
-
-def test_the_versions_named_are_those_that_the_tests_run_with() -> None:
+def test_every_page_is_listed_once_says_what_changes_and_names_the_versions_that_the_tests_run_with() -> None:
     """Of the packages that are installed with the tests; the lowest versions, which one session takes, are others."""
+    listed = INDEX.read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| .*?\]\((\S+?\.md)\)", listed, re.M)) == [page.name for page in PAGES]
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "\n## What changes in the results\n" in text
+        assert "\n## What to know, and what you lose\n" in text
+        named = re.findall(r"(?:langchain-[a-z-]+|llama-index-[a-z-]+|dsRAG) \d+\.\d+\.\d+", text)
+        assert named, "of which version?"
+        assert [each for each in named if each not in listed] == []
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M))
-    named = dict(re.findall(r"([a-z-]+) (\d+\.\d+\.\d+)", INDEX.read_text(encoding="utf-8")))
-    both = sorted(set(named) & set(pinned))
-    assert both == ["langchain-classic", "langchain-core", "langchain-text-splitters", "llama-index-core"]
-    assert {package: named[package] for package in both} == {package: pinned[package] for package in both}
+    both = {name: each for name, each in re.findall(r"([a-z-]+) (\d+\.\d+\.\d+)", listed) if name in pinned}
+    assert sorted(both) == ["langchain-classic", "langchain-core", "langchain-text-splitters", "llama-index-core"]
+    assert both == {name: pinned[name] for name in both}

@@ -62,30 +62,23 @@ def struck(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Struck]]:
 
 
 @pytest.mark.slow
-def test_what_killed_processes_leave_is_read_on(filing: Path, struck: type[Struck]) -> None:
+def test_what_killed_processes_leave_is_read_on_and_a_page_that_takes_too_long_costs_itself_alone(filing, struck):
     read = parse(filing)
     assert (read.state, read.retry, read.notes) == ("parsed", "", ())
+    struck.after, struck.strike = 100, signal.SIGSTOP
+    late = parse(filing, limits=Limits(seconds=3, seconds_per_page=10))
+    (note,) = late.notes
+    assert (note.state, "timeout: it was not read within 3 s" in note.why) == ("failed", True)
+    assert "Limits(seconds=" in late.retry
+    for number in range(1, PAGES + 1):
+        assert (f"item {number - 1} of" in late.document.text) is (number != note.page)
     struck.after = 10_000
     assert read == parse(filing)
 
 
-@pytest.mark.slow
-def test_a_page_that_takes_too_long_costs_itself_alone(filing: Path, struck: type[Struck]) -> None:
-    struck.after, struck.strike = 100, signal.SIGSTOP
-    read = parse(filing, limits=Limits(seconds=3, seconds_per_page=10))
-    (first, *_) = notes = read.notes
-    assert {note.state for note in notes} == {"failed"}
-    assert "timeout: it was not read within 3 s" in first.why
-    assert "Limits(seconds=" in read.retry
-    lost = {note.page for note in notes}
-    assert len(lost) == 1
-    for number in range(1, PAGES + 1):
-        assert (f"item {number - 1} of" in read.document.text) is (number not in lost)
-
-
 def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
-    clock = FileClock(Limits(seconds=10, seconds_per_page=2))
-    begun = time.monotonic()
+    limits = Limits(seconds=10, seconds_per_page=2)
+    clock, begun = FileClock(limits), time.monotonic()
     assert clock.due == pytest.approx(begun + 10, abs=1)
     clock.heard({"event": "start", "pages": 1_000})
     assert clock.due == pytest.approx(begun + 10, abs=1)  # of the first page
@@ -95,11 +88,9 @@ def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
     assert not clock.is_over
     clock._begun -= 10
     assert clock.is_over
-    assert clock.told() == (
-        "it was not read within 2010 s (10 s, and 2 s for each of its 1000 pages)",
-        "a higher Limits(seconds_per_page=...)",
-    )
-    text_file = FileClock(Limits(seconds=10, seconds_per_page=2), size=1_000_000)
+    what = "it was not read within 2010 s (10 s, and 2 s for each of its 1000 pages)"
+    assert clock.told() == (what, "a higher Limits(seconds_per_page=...)")
+    text_file = FileClock(limits, size=1_000_000)
     text_file.heard({"event": "long"})
     assert text_file.due == pytest.approx(begun + 50, abs=1)
 
@@ -160,58 +151,36 @@ def test_a_file_that_cannot_be_opened_again_is_not_tried_page_by_page() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_clock_cut_is_told_and_read_by_the_next_run(
+def test_what_the_clock_cut_is_told_replaces_no_version_with_more_pages_and_is_read_by_the_next_run(
     filing: Path, struck: type[Struck], tmp_path: Path
-) -> None:
-    struck.after, struck.strike = 100, signal.SIGSTOP
-    hasty, patient = Limits(seconds=3, seconds_per_page=0.001), Limits()
-
-    def library(limits: Limits) -> Library:
-        how = Preparation(limits=limits)
-        return Library.open(tmp_path / "shelf", embedder=FakeEmbedder(8), preparation=how)
-
-    with library(hasty) as first:
-        (outcome,) = first.index(filing)
-    assert (outcome.state, outcome.cut) == ("partial", True)
-    assert "not read within 3.198 s (3 s, and 0.001 s for each of its 198 pages)" in outcome.reason
-    assert f"-{PAGES}: " in outcome.reason  # the pages, as a range
-    struck.after = 10_000
-    with library(patient) as second:
-        (again,) = second.index(filing)
-        assert (again.state, again.reason, again.failed_pages) == ("indexed", "", ())
-        assert second.index(filing)[0].reason == "unchanged"
-        assert f"item {PAGES - 1} of" in second.get(again.document_id).document.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("first", "added"), [(150, b""), (150, b"\n"), (10_000, b"\n")])
-def test_a_cut_reading_never_replaces_a_version_with_more_pages(
-    filing: Path, struck: type[Struck], tmp_path: Path, first: int, added: bytes
 ) -> None:
     file = tmp_path / "filing.pdf"
     file.write_bytes(filing.read_bytes())
-    struck.after, struck.strike = first, signal.SIGSTOP
-    how = Preparation(limits=Limits(seconds=2, seconds_per_page=0.001))
+    struck.after, struck.strike = 150, signal.SIGSTOP
+    how = Preparation(limits=Limits(seconds=5, seconds_per_page=0.001))
     with Library.open(tmp_path / "shelf", embedder=FakeEmbedder(8), preparation=how) as library:
-        (whole,) = library.index(file)
-        before = library.get(whole.document_id)
-        file.write_bytes(filing.read_bytes() + added)
+        (part,) = library.index(file)
+        assert (part.state, part.cut) == ("partial", True)
+        assert "not read within 5.198 s (5 s, and 0.001 s for each of its 198 pages)" in part.reason
+        assert f"-{PAGES}: " in part.reason  # the pages, as a range
+        before = library.get(part.document_id)
+        file.write_bytes(filing.read_bytes() + b"\n")
         struck.after = 20
         (cut,) = library.index(file)
         assert (cut.state, cut.cut, cut.chunks) == ("failed", True, 0)
         assert "the version that is kept has more of it, and the next run reads the file again. Try: " in cut.reason
         with pytest.raises(ParseError, match=r"limit: .*the version that is kept"):
             library.replace(file)
-        assert library.get(whole.document_id) == before
+        assert library.get(part.document_id) == before
         struck.after = 10_000
-        assert library.index(file)[0].state == "indexed"
+        again = [library.index(file)[0] for _ in range(2)]
+        assert [(outcome.state, outcome.reason) for outcome in again] == [("indexed", ""), ("skipped", "unchanged")]
+        assert f"item {PAGES - 1} of" in library.get(part.document_id).document.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["index", "parse"])
-def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(
-    filing: Path, struck: type[Struck], tmp_path: Path, command: str
-) -> None:
+def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(filing, struck, tmp_path, command):
     struck.after, struck.strike = 100, signal.SIGSTOP
     call: Callable[..., Any] = CliRunner().invoke
     where = ["--library", str(tmp_path / "shelf")] if command == "index" else ["--out", str(tmp_path / "x.md")]

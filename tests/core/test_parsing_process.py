@@ -41,39 +41,28 @@ def text_of(events: list[dict[str, object]]) -> str:
     return "".join(str(event["text"]) for event in events if event["event"] == "piece")
 
 
-def test_frames_come_back_as_sent() -> None:
+def test_frames_come_back_as_sent_and_one_that_claims_too_much_is_not_taken() -> None:
     pipe = io.BytesIO()
     write_frame(pipe, {"text": "ü\ud800"})
     write_frame(pipe, {}, b"raw")
     pipe.seek(0)
-    assert read_frame(pipe, 10)[0] == {"text": "ü\ud800"}
-    assert read_frame(pipe, 10)[0] == {"data": b"raw"}
-    assert read_frame(pipe, 10) is None
-
-
-def test_a_frame_that_claims_too_much_is_not_taken() -> None:
-    with pytest.raises(ValueError, match="frame of"):
-        read_frame(io.BytesIO(b"\xff" * 20), 1_000)
+    assert read_frame(pipe, 10) == ({"text": "ü\ud800"}, 16)
+    assert [read_frame(pipe, 10), read_frame(pipe, 10)] == [({"data": b"raw"}, 5), None]
     pipe = io.BytesIO()
     write_frame(pipe, {}, b"raw")
-    with pytest.raises(ValueError, match="frame of"):
-        read_frame(io.BytesIO(pipe.getvalue()), 2)
+    for data, most in ((b"\xff" * 20, 1_000), (pipe.getvalue(), 2)):
+        with pytest.raises(ValueError, match="frame of"):
+            read_frame(io.BytesIO(data), most)
     assert read_frame(io.BytesIO(pipe.getvalue()[:-1]), 3) is None
 
 
-def test_a_process_is_used_again(pool: Pool) -> None:
-    first = pool.take()
-    assert text_of(ask(first, b"<p>one")) == "one\n"
-    pool.give_back(first)
-    second = pool.take()
-    assert second is first
-    assert text_of(ask(second, b"<p>two")) == "two\n"
-    pool.give_back(second)
-
-
-def test_threads_do_not_share_a_process(pool: Pool) -> None:
+def test_a_process_is_used_again_and_not_shared(pool: Pool) -> None:
+    for text in ("one", "two"):
+        process = pool.take()
+        assert text_of(ask(process, f"<p>{text}".encode())) == f"{text}\n"
+        pool.give_back(process)
     first, second = pool.take(), pool.take()
-    assert first is not second
+    assert first is process is not second
     pool.give_back(first)
     pool.give_back(second)
     assert (first.usable, second.usable) == (True, False)  # one idle process is kept
@@ -107,23 +96,13 @@ def test_a_process_that_ended_by_itself_hands_the_file_on(pool: Pool, monkeypatc
     assert text_of(ask_pool(pool, HTML, b"<p>one", Limits())) == "one\n"
 
 
-def test_the_clock_ends_a_process_that_does_not_answer() -> None:
+@pytest.mark.parametrize(("sent", "state"), [(signal.SIGSTOP, "timeout"), (signal.SIGKILL, "memory")])
+def test_a_process_that_does_not_answer_or_was_killed_is_a_named_end(sent: signal.Signals, state: str) -> None:
     process = ReadingProcess()
-    os.kill(process.id, signal.SIGSTOP)
-    try:
-        events = ask(process, b"<p>one", Limits(seconds=0.2))
-    finally:
-        process.close()
-    assert [event["state"] for event in events] == ["timeout"]
-    assert "0.2 s" in str(events[0]["what"])
-
-
-def test_a_killed_process_is_a_named_end() -> None:
-    process = ReadingProcess()
-    os.kill(process.id, signal.SIGKILL)
-    events = ask(process, b"<p>one")
+    os.kill(process.id, sent)
+    (event,) = ask(process, b"<p>one", Limits(seconds=0.2))
     process.close()
-    assert [event["state"] for event in events] == ["memory"]
+    assert (event["state"], "0.2 s" in str(event["what"])) == (state, state == "timeout")
 
 
 @pytest.mark.parametrize("name", ["x.md", "x.txt", "x.html", "x.tex", "x"])
@@ -134,7 +113,7 @@ def test_the_caller_looks_at_no_byte_of_a_file(name: str, tmp_path: Path, monkey
     path = tmp_path / name
     path.write_bytes(b"words")
     parse(path)
-    for reader in ("builtins.open", "os.open", "catena.parsing.readers.kind_of", "catena.parsing.text.decode"):
+    for reader in ("builtins.open", "os.open", "catena.parsing.protocol.kind_of", "catena.parsing.text.decode"):
         monkeypatch.setattr(reader, refuse)
     assert parse(path).document.text.strip() == "words"
 
@@ -142,16 +121,10 @@ def test_the_caller_looks_at_no_byte_of_a_file(name: str, tmp_path: Path, monkey
 @pytest.mark.slow
 @ON_LINUX
 @pytest.mark.parametrize("name", ["x.html", "x.txt"])
-def test_memory_is_capped(name: str) -> None:
-    page = b"<p>" + b"word " * 8_000_000
+def test_memory_is_capped_and_a_long_text_comes_whole(name: str) -> None:
     with pytest.raises(ParseError) as caught:
-        parse_bytes(page, name, limits=Limits(memory_bytes=90_000_000))
+        parse_bytes(b"<p>" + b"word " * 8_000_000, name, limits=Limits(memory_bytes=90_000_000))
     assert caught.value.state == "memory"
-    assert parse_bytes(b"<p>after", "x.html").document.text == "after\n"
-
-
-@pytest.mark.slow
-def test_a_long_text_comes_whole() -> None:
     text = "Größe 山 😀\n" * 1_000_000  # more than one frame holds
     assert parse_bytes(text.encode(), "x.txt").document.text == text
 
@@ -166,22 +139,29 @@ def test_the_process_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pages_read_before_the_end_are_kept() -> None:
-    page = {"event": "page", "number": 1, "size": [10, 10], "state": "text", "note": "", "tables": []}
     line = ["words", 0.0, 5.0, 0.0, 5.0, 0, [["words", 0.0, 5.0, 5.0, 0]]]
+    page = {
+        "event": "page",
+        "number": 1,
+        "size": [10, 10],
+        "state": "text",
+        "note": "",
+        "tables": [],
+        "lines": [line],
+    }
     end = {"event": "failed", "state": "timeout", "what": "it was not read within 1 s", "do_next": ""}
-    blank = Document(id="1", text="")
-    parsed = parsed_pdf([{"event": "start", "pages": 3}, {**page, "lines": [line]}, end], blank, "x.pdf")
+    start, blank = {"event": "start", "pages": 3}, Document(id="1", text="")
+    parsed = parsed_pdf([start, page, end], blank, "x.pdf")
     assert (parsed.document.text.strip(), parsed.state) == ("words", "partial")
     assert [(note.page, note.state) for note in parsed.notes] == [(2, "failed"), (3, "failed")]
     assert "not read: it was not read within 1 s" in parsed.notes[0].why
     with pytest.raises(Unreadable) as caught:
-        parsed_pdf([{"event": "start", "pages": 3}, end], blank, "x.pdf")
+        parsed_pdf([start, end], blank, "x.pdf")
     assert caught.value.state == "timeout"
 
 
 @pytest.mark.parametrize(
-    ("error", "state"),
-    [(RecursionError(), "too-deep"), (MemoryError(), "memory"), (KeyError("/Root"), "malformed")],
+    ("error", "state"), [(RecursionError(), "too-deep"), (MemoryError(), "memory"), (KeyError("/Root"), "malformed")]
 )
 def test_exceptions_have_states(error: Exception, state: str) -> None:
     assert failure_of(error)[0] == state
@@ -203,22 +183,14 @@ def test_the_clock_stops_with_the_file(pool: Pool) -> None:
     process.close()
 
 
-def test_a_process_that_sends_no_frames_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise ValueError("no frame")
-
+def test_a_process_that_sends_no_frames_is_ended_and_none_is_used_by_a_fork_of_its_owner(monkeypatch):
     process = ReadingProcess()
-    monkeypatch.setattr("catena.parsing.process.read_frame", broken)
-    events = ask(process, b"<p>one", Limits(seconds=20))
-    assert [event["state"] for event in events] == ["memory"]  # killed at once, not by the clock
-    assert not process.usable
-    process.close()
-
-
-def test_a_process_is_not_used_by_a_fork_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = ReadingProcess()
-    assert process.usable
     with monkeypatch.context() as forked:
         forked.setattr("catena.parsing.process.os.getpid", lambda: -1)
         assert not process.usable
+    assert process.usable
+    monkeypatch.setattr("catena.parsing.process.read_frame", lambda *_: (_ for _ in ()).throw(ValueError("no frame")))
+    events = ask(process, b"<p>one", Limits(seconds=20))
+    assert [event["state"] for event in events] == ["memory"]  # killed at once, not by the clock
+    assert not process.usable
     process.close()

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Library
 from catena.model import CatenaError, ParameterError, ParseError, digest
 from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
-from catena.parsing.protocol import Unreadable
-from catena.parsing.readers import HEAD, KINDS, kind_of
+from catena.parsing.protocol import HEAD, KINDS, Unreadable, kind_of
 from catena.parsing.text import decode
 from catena.parsing.worker import bytes_of
 
@@ -29,56 +29,29 @@ def state_of(data: bytes, name: str) -> str:
     return caught.value.state
 
 
-@given(printable)
-def test_utf_8_is_kept_to_the_last_line_end(text: str) -> None:
-    data = ("a" + text).encode()
-    assert parse_bytes(data, "x.md").document.text == "a" + text
-
-
 @given(printable, st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
-def test_a_byte_order_mark_decides_and_is_not_text(text: str, encoding: str) -> None:
+def test_utf_8_is_kept_to_the_last_line_end_and_a_byte_order_mark_decides_and_is_not_text(text, encoding):
     text = "a" + text
-    document = parse_bytes("\ufeff".encode(encoding) + text.encode(encoding), "x.md").document
+    assert parse_bytes(text.encode(), "x.md").document.text == text
+    document = parse_bytes(f"\ufeff{text}".encode(encoding), "x.md").document
     assert (document.text, document.metadata["encoding"]) == (text, encoding)
-
-
-def test_utf_16_without_a_mark_is_known_by_its_zero_bytes() -> None:
-    for encoding in ("utf-16-le", "utf-16-be"):
+    if encoding.startswith("utf-16"):  # without a mark it is known by its zero bytes
         assert parse_bytes("Grüße aus Köln".encode(encoding), "x.txt").document.text == "Grüße aus Köln"
 
 
-JAPANESE = "# 取扱説明書\n\n本製品の設置には十分な注意が必要です。ネジを締め付けるトルクは 2.4 Nm です。\n"
-CHINESE = "# 题目\n\n安装泵之前请先关闭电源。螺钉的拧紧扭矩为 2.4 Nm。更换保险丝时请使用相同规格。\n"
-TAIWANESE = "# 說明書\n\n安裝幫浦之前請先關閉電源。螺絲的鎖緊扭力為 2.4 Nm。更換保險絲時請使用相同規格。\n"
-KOREAN = "# 설명서\n\n펌프를 설치하기 전에 전원을 끄십시오. 나사의 조임 토크는 2.4 Nm입니다.\n"
-RUSSIAN = "# Руководство\n\nПеред установкой насоса отключите питание. Момент затяжки винтов 2.4 Нм.\n"
-GREEK = "# Εγχειρίδιο\n\nΠριν από την εγκατάσταση της αντλίας κλείστε το ρεύμα.\n"
-GERMAN = "# Größe\n\nDie Schrauben für das Gehäuse werden mit 2,4 Nm angezogen. Prüfung über den Stecker.\n"
-FRENCH = "# Manuel\n\nL'élément chauffant est placé à l'arrière. Vérifiez la température après réglage.\n"
-POLISH = (
-    "# Instrukcja\n\nPrzed montażem pompy należy wyłączyć zasilanie. Śruby dokręcić momentem 2,4 Nm. "
-    "Źródło ciśnienia łączy się wężem.\n"
+ENCODED = cases_of("cases_encodings.txt")
+JAPANESE, CHINESE, GERMAN = (
+    f"{case.values[0]}\n" for case in ENCODED if case.id in {"japanese", "chinese", "german"}
 )
-TURKISH = "# Kılavuz\n\nPompayı kurmadan önce gücü kapatın. Vidaları 2,4 Nm ile sıkın. Işığı söndürün.\n"
-ENGLISH = "The size - “about” 5 mm – isn’t fixed. It costs 5 € at 25 °C.\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "encoding"),
-    [
-        (JAPANESE, "shift_jis"), (JAPANESE, "euc_jp"), (JAPANESE, "iso2022_jp"), (CHINESE, "gb18030"),
-        (KOREAN, "iso2022_kr"), (CHINESE, "hz"),
-        (TAIWANESE, "big5"), (KOREAN, "euc_kr"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8_r"), (RUSSIAN, "iso8859_5"),
-        (RUSSIAN, "cp866"), (GREEK, "iso8859_7"), (GERMAN, "cp1252"), (GERMAN, "latin_1"), (GERMAN, "cp850"),
-        (GERMAN, "cp273"), (FRENCH, "cp1252"), (FRENCH, "mac_roman"), (POLISH, "cp1250"), (POLISH, "iso8859_2"),
-        (TURKISH, "cp1254"), (ENGLISH, "cp1252"),
-    ],
-)  # fmt: skip
-def test_what_is_not_utf_8_is_known_by_its_letters(text: str, encoding: str) -> None:
-    for printed in (text, text * 2_000):
-        found = decode(printed.encode(encoding))
-        assert found.text == printed
-        assert not found.doubt or encoding in {"cp273", "hz"}  # of which its sisters and plain text look the same
+@pytest.mark.parametrize(("text", "encodings"), ENCODED)
+def test_what_is_not_utf_8_is_known_by_its_letters(text: str, encodings: str) -> None:
+    for encoding in encodings.split():
+        for printed in (f"{text}\n", f"{text}\n" * 2_000):
+            found = decode(printed.encode(encoding))
+            assert found.text == printed
+            assert not found.doubt or encoding in {"cp273", "hz"}  # of which its sisters and plain text look the same
 
 
 @pytest.mark.parametrize("text", ["(format t ~{~a~}~%)", "~{a b~}", "a~{~}b", "\x1b$ is no escape", "\x1b[0m"])
@@ -97,10 +70,7 @@ def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
     ("data", "why"),
     [
         (bytes(range(1, 256)), "its encoding is a guess: latin-1, confidence 0.00"),
-        (
-            "насос".encode("cp1251"),
-            "its encoding is a guess: windows-1251, confidence 1.00; windows-1255",
-        ),
+        ("насос".encode("cp1251"), "its encoding is a guess: windows-1251, confidence 1.00; windows-1255"),
         ("คู่มือการใช้งานปั๊มน้ำ\n".encode("cp874"), "its encoding is a guess"),
         (CHINESE.encode()[:-2], "1 place is not UTF-8"),
         (GERMAN.encode() * 20 + b"\xff", "1 place is not UTF-8"),
@@ -112,8 +82,7 @@ def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
 def test_a_guess_is_told(data: bytes, why: str) -> None:
     for name in ("x.md", "x.txt", "x.html", "x.tex"):
         read = parse_bytes(data, name)
-        assert read.state == "partial"
-        assert read.notes[0].why.startswith(why)
+        assert (read.state, read.notes[0].why[: len(why)]) == ("partial", why)
 
 
 @pytest.mark.parametrize(
@@ -129,23 +98,7 @@ def test_a_file_of_nothing_visible_is_a_failure(unseen: str) -> None:
         assert parse_bytes((unseen * 3 + "a").encode(), name).state == "parsed"
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("# One\n\n# Two", "One"),
-        ("text\n\n## Deep ##\n", "Deep"),
-        ("One\n===\n", "One"),
-        ("---\ntitle: 'Front'\ndate: 1\n---\n# One", "Front"),
-        ("---\nno: title\n---\n# One", "One"),
-        ("```\n# code\n```\n# One", "One"),
-        ("~~~\n```\n# code\n~~~\n# One", "One"),
-        ("```\n```x\n# code\n```\n# One", "One"),
-        ("\n===\n# One", "One"),
-        ("```\n# never closed", "notes"),
-        ("#hashtag\n\nno heading", "notes"),
-        ("plain", "notes"),
-    ],
-)
+@pytest.mark.parametrize(("text", "title"), cases_of("cases_titles.txt"))
 def test_the_title_is_stated_or_the_first_heading_or_the_name(text: str, title: str) -> None:
     document = parse_bytes(text.encode(), "folder/notes.md").document
     assert (document.title, document.text, document.media_type) == (title, text, "text/markdown")
@@ -206,14 +159,12 @@ def test_content_decides_where_it_says_what_it_is(data: bytes, names: list[str],
         assert kind_of(data, name).load().__name__ == reader, name
 
 
-@pytest.mark.parametrize(
-    ("data", "name"), [(b"%!PS\n\\documentclass{a}", "x"), (b"%!PS", "x.tex"), (b"BM\0", "x.md")]
-)
+@pytest.mark.parametrize(("data", "name"), [(b"%!PS\n\\documentclass{", "x"), (b"%!PS", "x.tex"), (b"BM\0", "x.md")])
 def test_marks_of_other_formats_are_refused(data: bytes, name: str) -> None:
     with pytest.raises(Unreadable) as caught:
         kind_of(data, name)
-    assert caught.value.state == "unsupported"
-    assert (f"whatever its name ({name[1:]}) says" in caught.value.what) is (name != "x")
+    told = f"whatever its name ({name[1:]}) says" in caught.value.what
+    assert (caught.value.state, told) == ("unsupported", name != "x")
 
 
 def test_every_suffix_has_one_reader_and_every_reader_is_there() -> None:
@@ -235,23 +186,13 @@ def test_a_file_is_named_as_the_caller_named_it(tmp_path: Path, monkeypatch: pyt
     assert str(tmp_path) not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "state"),
-    [
-        ("absent.md", "missing"),
-        ("absent/a.md", "missing"),
-        ("file/a.md", "missing"),
-        ("zero\0byte.md", "missing"),
-        ("x" * 5000, "missing"),
-        (".", "unsupported"),
-    ],
-)
-def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: str) -> None:
+@pytest.mark.parametrize("name", ["absent.md", "absent/a.md", "file/a.md", "zero\0byte.md", "x" * 5000, "."])
+def test_what_is_no_file_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_bytes(b"")
     with pytest.raises(ParseError) as caught:
         parse(name)
-    assert caught.value.state == state
+    assert caught.value.state == ("unsupported" if name == "." else "missing")
 
 
 @pytest.mark.parametrize("name", [f"{chr(0xD800)}.md", f"{chr(0xDCFF)}.md"])
@@ -299,33 +240,25 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest
     assert caught.value.state == "malformed"
 
 
-def test_large_files_are_refused_unread(tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
+def test_large_files_are_refused_unread_and_a_device_unopened(tmp_path: Path) -> None:
+    path, limits = tmp_path / "a.md", Limits(bytes=100)
     path.write_bytes(b"x" * 101)
-    for read in (
-        lambda: parse(path, limits=Limits(bytes=100)),
-        lambda: parse_bytes(b"x" * 101, "a.md", limits=Limits(bytes=100)),
-    ):
+    for read in (lambda: parse(path, limits=limits), lambda: parse_bytes(b"x" * 101, "a.md", limits=limits)):
         with pytest.raises(ParseError, match="101 bytes, more than 100") as caught:
             read()
         assert caught.value.state == "limit"
-
-
-def test_a_device_is_refused_unopened() -> None:
     with pytest.raises(ParseError, match="not a file") as caught:
         file_bytes(os.devnull, source="a.md")
     assert (caught.value.source, caught.value.state) == ("a.md", "unsupported")
 
 
 @pytest.mark.parametrize(
-    ("data", "name"),
+    ("text", "name"),
     [
-        (b"# " + b"long " * 1000 + b"\n\ntext", "x.md"),
-        (b"---\ntitle: " + b"long " * 1000 + b"\n---\n\ntext", "x.md"),
-        (b"<h1>" + b"long " * 1000 + b"</h1><p>text", "x.html"),
-        (b"<title>" + b"long " * 1000 + b"</title><p>text", "x.html"),
+        *(("# {}\n\ntext", "x.md"), ("---\ntitle: {}\n---\n\ntext", "x.md"), ("<h1>{}</h1><p>text", "x.html")),
+        ("<title>{}</title><p>text", "x.html"),
     ],
 )
-def test_an_endless_title_is_cut_for_it_is_repeated_with_each_chunk(data: bytes, name: str) -> None:
-    title = parse_bytes(data, name).document.title
+def test_an_endless_title_is_cut_for_it_is_repeated_with_each_chunk(text: str, name: str) -> None:
+    title = parse_bytes(text.format("long " * 1000).encode(), name).document.title
     assert title == ("long " * 200).strip()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from case_files import cases_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,78 +32,28 @@ def kinds(repaired: Repaired) -> list[str]:
     return [each.kind for each in repaired.repairs]
 
 
-THIRDS = [(100, 129), (130, 159), (160, 199)]
-
-
-WHOLE, HALVES = (0, 9), [(0, 5), (6, 9)]
-GOLDEN: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int], list[tuple[int, int]], list[str]]] = {
-    "right": ([("a", 100, 129), ("b", 130, 159), ("c", 160, 199)], (100, 199), THIRDS, []),
-    "right, starts only": ([("a", 100), ("b", 130), ("c", 160)], (100, 199), THIRDS, []),
-    "the article": ([("a", 0, 2)], (0, 2), [(0, 2)], []),
-    "the article as printed, from 1": ([("a", 1, 3)], (0, 2), [(0, 2)], ["one_based"]),
-    "relative": ([("a", 0), ("b", 30), ("c", 60)], (100, 199), THIRDS, ["window_relative"]),
-    "relative, from 1": ([("a", 1, 30), ("b", 31, 60), ("c", 61, 100)], (100, 199), THIRDS, ["window_relative"]),
-    "relative, its ends": ([("a", 0, 29), ("b", 30, 59), ("c", 60, 99)], (100, 199), THIRDS, ["window_relative"]),
-    "relative, its first lines missing": (  # from 0 or from 1: the first of the two
-        [("a", 5), ("b", 30)], (100, 199), [(100, 129), (130, 199)], ["window_relative", "omission_start"],
-    ),
-    "relative but one": ([("a", 100), ("b", 30), ("c", 60)], (100, 199), THIRDS, ["window_relative"] * 2),
-    "one relative": ([("a", 0, 29), ("b", 130, 159), ("c", 160, 199)], (100, 199), THIRDS, ["window_relative"]),
-    "began before": ([("a", 98), ("b", 130), ("c", 160)], (100, 199), THIRDS, ["out_of_range"]),
-    "relative though most numbers are lines of the window": (
-        [("a", 0), ("b", 80), ("c", 110)], (50, 199), [(50, 129), (130, 159), (160, 199)], ["window_relative"],
-    ),
-    "absolute though it would fit as relative": (
-        [("a", 48), ("b", 90), ("c", 140)], (50, 199), [(50, 89), (90, 139), (140, 199)], ["out_of_range"],
-    ),
-    "counted from 1": ([("a", 1, 30), ("b", 31, 100)], (0, 99), [(0, 29), (30, 99)], ["one_based"]),
-    "exclusive ends": (
-        [("a", 0, 30), ("b", 30, 60), ("c", 60, 100)], (0, 99), [(0, 29), (30, 59), (60, 99)],
-        ["out_of_range", "overlap", "overlap"],
-    ),
-    "relative, exclusive ends": (
-        [("a", 0, 30), ("b", 30, 60), ("c", 60, 100)], (100, 199), THIRDS,
-        ["window_relative", "out_of_range", "overlap", "overlap"],
-    ),
-    "gap": ([("a", 0, 3), ("b", 6, 9)], WHOLE, HALVES, ["gap"]),
-    "overlap": ([("a", 0, 7), ("b", 6, 9)], WHOLE, HALVES, ["overlap"]),
-    "omission at the start": ([("a", 2, 5), ("b", 6, 9)], WHOLE, HALVES, ["omission_start"]),
-    "omission at the end": ([("a", 0, 5), ("b", 6, 7)], WHOLE, HALVES, ["omission_end"]),
-    "reversed": ([("a", 5, 0), ("b", 6, 9)], WHOLE, HALVES, ["reversed"]),
-    "unsorted": ([("b", 6, 9), ("a", 0, 5)], WHOLE, HALVES, ["unsorted"]),
-    "beyond": ([("a", 0, 5), ("b", 6, 9), ("c", 50, 60)], WHOLE, HALVES, ["out_of_range"]),
-    "a parent": ([("all", 0, 9), ("a", 0, 5), ("b", 6, 9)], WHOLE, HALVES, ["duplicate"]),
-    "strings": ([("a", "0", "line 5"), ("b", 6, 9)], WHOLE, HALVES, ["not_integer"] * 2),
-    "floats": ([("a", 0, 5.0), ("b", 6.4, 9)], WHOLE, HALVES, ["not_integer"] * 2),
-    "ends only": ([("a", None, 5), ("b", None, 9)], WHOLE, HALVES, ["no_start"] * 2),
-    "no number": ([("a", "?"), ("b", 0, 9)], WHOLE, [WHOLE], ["not_integer"]),
-    "empty": ([], WHOLE, [WHOLE], ["empty"]),
-    "blank title": ([(" ", 0, 9)], WHOLE, [WHOLE], ["title"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", GOLDEN)
-def test_each_kind_of_answer_is_put_right_as_stated(case: str) -> None:
-    answer, window, expected, told = GOLDEN[case]
-    repaired = repair(raw(*answer), *window)
-    assert (lines(repaired), kinds(repaired)) == (expected, told)
+@pytest.mark.parametrize(("answer", "expected"), cases_of("cases_repair.txt"))
+def test_each_kind_of_answer_is_put_right_as_stated(answer: str, expected: str) -> None:
+    window, *sections = answer.split("\n")
+    repaired = repair(raw(*map(json.loads, sections)), *map(int, window.split()))
+    spans = " ".join(f"{first}-{last}" for first, last in lines(repaired))
+    assert f"{spans}\n{' '.join(kinds(repaired))}".strip() == expected
 
 
 @pytest.mark.parametrize("end", [9, None], ids=["with ends", "without"])
 def test_of_equal_sections_the_first_in_the_answer_is_kept_and_of_unequal_ones_the_shortest(end: int | None) -> None:
-    equal = repair(raw(("one", 0, end), ("other", 0, end)), *WHOLE)
+    equal = repair(raw(("one", 0, end), ("other", 0, end)), 0, 9)
     assert [(section.title, section.place) for section in equal.sections] == [("one", 0)]
     assert [(each.kind, each.section) for each in equal.repairs] == [("duplicate", 1)]
-    unequal = repair(raw(("one", 0, end), ("other", 0, 5), ("more", 6, 9)), *WHOLE)
+    unequal = repair(raw(("one", 0, end), ("other", 0, 5), ("more", 6, 9)), 0, 9)
     assert [section.title for section in unequal.sections] == ["other", "more"]
 
 
 def test_a_repair_says_what_was_and_what_became():
     repaired = repair(raw(("a", 0), ("b", 30), ("c", 60)), 100, 199)
     (told,) = repaired.repairs
-    assert (told.lines, told.section, told.was, told.became) == (
-        (100, 199), None, "lines 0, 30, 60", "lines 100, 130, 160",
-    )  # fmt: skip
+    assert (told.lines, told.section) == ((100, 199), None)
+    assert (told.was, told.became) == ("lines 0, 30, 60", "lines 100, 130, 160")
     assert pickle.loads(pickle.dumps(repaired)) == repaired
     (told,) = repair(raw(("a", 0, 7), ("b", 6, 9)), 0, 9).repairs
     assert (told.section, told.was, told.became) == (0, "lines 0 to 7", "end 5")
@@ -123,13 +74,8 @@ def test_too_many_sections_are_joined_by_bands_of_equal_height():
 
 
 def test_titles_are_made_plain_and_bounded():
-    repaired = repair(
-        raw(("## **Two\n words** ", 0), (None, 2), (7, 4), ("x" * 300, 6), ("word " * 100, 8)),
-        0,
-        9,
-        longest_title=20,
-        untitled=lambda first, last: f"from {first} to {last}",
-    )
+    answer = raw(("## **Two\n words** ", 0), (None, 2), (7, 4), ("x" * 300, 6), ("word " * 100, 8))
+    repaired = repair(answer, 0, 9, longest_title=20, untitled=lambda first, last: f"from {first} to {last}")
     titles = [section.title for section in repaired.sections]
     assert titles == ["Two words", "from 2 to 3", "7", "x" * 19 + "…", "word word word…"]
     assert kinds(repaired) == ["title"] * 5
@@ -141,8 +87,7 @@ def test_titles_are_made_plain_and_bounded():
 
 def check(answer: list[RawSection], first: int, last: int, repaired: Repaired) -> None:
     sections, repairs = repaired.sections, repaired.repairs
-    assert sections[0].first == first
-    assert sections[-1].last == last
+    assert (sections[0].first, sections[-1].last) == (first, last)
     assert all(one.last + 1 == other.first for one, other in itertools.pairwise(sections))
     assert all(section.first <= section.last and section.title.strip() for section in sections)
     assert all(each.was != each.became and each.lines == (first, last) for each in repairs)
@@ -166,53 +111,44 @@ def check(answer: list[RawSection], first: int, last: int, repaired: Repaired) -
         assert [(each.title, each.start) for each in answer] == [(each.title, each.first) for each in sections]
 
 
+Answer = list[dict[str, Any]]
+
+
 def halves(first: int, last: int) -> list[tuple[int, int]]:
     middle = (first + last) // 2
     return [(first, middle), (middle + 1, last)] if middle < last else [(first, last)]
 
 
-def right(first: int, last: int) -> list[dict[str, Any]]:
+def right(first: int, last: int) -> Answer:
     return [{"title": f"part {n}", "start": a, "end": b} for n, (a, b) in enumerate(halves(first, last))]
 
 
-def shifted(by: Callable[[int, int], int]) -> Callable[[int, int], list[dict[str, Any]]]:
-    def answer(first: int, last: int) -> list[dict[str, Any]]:
-        add = by(first, last)
-        return [{**each, "start": each["start"] + add, "end": each["end"] + add} for each in right(first, last)]
-
-    return answer
+def each(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[int, int], Answer]:
+    """Change every section of the right answer."""
+    return lambda a, b: [change(section) for section in right(a, b)]
 
 
-def changed(index: int, **values: Any) -> Callable[[int, int], list[dict[str, Any]]]:
-    def answer(first: int, last: int) -> list[dict[str, Any]]:
-        sections = right(first, last)
-        made = {key: value(first, last) if callable(value) else value for key, value in values.items()}
-        sections[index] = {**sections[index], **made}
-        return sections
-
-    return answer
+def shifted(by: Callable[[int, int], int]) -> Callable[[int, int], Answer]:
+    return lambda a, b: [{**s, "start": s["start"] + by(a, b), "end": s["end"] + by(a, b)} for s in right(a, b)]
 
 
-def without(key: str) -> Callable[[int, int], list[dict[str, Any]]]:
-    return lambda a, b: [{k: v for k, v in each.items() if k != key} for each in right(a, b)]
-
-
-def renamed(**names: str) -> Callable[[int, int], list[dict[str, Any]]]:
-    return lambda a, b: [{names.get(k, k): v for k, v in each.items()} for each in right(a, b)]
+def first(**values: Any) -> Callable[[int, int], Answer]:
+    """Change the first section of the right answer."""
+    return lambda a, b: [{**right(a, b)[0], **values}, *right(a, b)[1:]]
 
 
 KINDS: dict[str, Callable[[int, int], Any]] = {
     "right": right,
-    "starts only": without("end"),
-    "start_index": renamed(start="start_index", end="end_index"),
-    "Capitals": renamed(title="Title", start="Start Line", end="End-Line"),
+    "starts only": each(lambda s: {"title": s["title"], "start": s["start"]}),
+    "start_index": each(lambda s: {"title": s["title"], "start_index": s["start"], "end_index": s["end"]}),
+    "Capitals": each(lambda s: {"Title": s["title"], "Start Line": s["start"], "End-Line": s["end"]}),
     "relative": shifted(lambda a, b: -a),
     "relative from 1": shifted(lambda a, b: 1 - a),
     "from 1": shifted(lambda a, b: 1),
     "far too high": shifted(lambda a, b: 10**6),
     "far too low": shifted(lambda a, b: -(10**6)),
     "huge": shifted(lambda a, b: 10**30),
-    "mixed": changed(0, start=lambda a, b: 0),
+    "mixed": first(start=0),
     "twice": lambda a, b: right(a, b) * 2,
     "parent first": lambda a, b: [{"title": "all", "start": a, "end": b}, *right(a, b)],
     "contained": lambda a, b: [{"title": "all", "start": a, "end": b}, {"title": "in", "start": b - 1, "end": b - 1}],
@@ -221,26 +157,24 @@ KINDS: dict[str, Callable[[int, int], Any]] = {
     "several per line": lambda a, b: [
         {"title": f"t{n}", "start": n // 3, "end": n // 3} for n in range(3 * a, 3 * b)
     ],
-    "strings": lambda a, b: [
-        {**each, "start": f"[{each['start']}]", "end": str(each["end"])} for each in right(a, b)
-    ],
+    "strings": each(lambda s: {**s, "start": f"[{s['start']}]", "end": str(s["end"])}),
     "ranges in a string": lambda a, b: [{"title": "t", "start": f"{a}-{b}"}],
-    "floats": lambda a, b: [
-        {**each, "start": float(each["start"]), "end": each["end"] + 0.5} for each in right(a, b)
-    ],
-    "words": changed(0, start="the beginning", end="later"),
-    "null": changed(0, start=None, end=None),
-    "booleans": changed(0, start=True, end=False),
-    "lists": lambda a, b: [{**each, "start": [each["start"]], "end": {"line": each["end"]}} for each in right(a, b)],
-    "not a number": changed(0, start=math.nan, end=math.inf),
+    "floats": each(lambda s: {**s, "start": float(s["start"]), "end": s["end"] + 0.5}),
+    "words": first(start="the beginning", end="later"),
+    "null": first(start=None, end=None),
+    "booleans": first(start=True, end=False),
+    "lists": each(lambda s: {**s, "start": [s["start"]], "end": {"line": s["end"]}}),
+    "not a number": first(start=math.nan, end=math.inf),
     "entries that are none": lambda a, b: ["intro", *right(a, b), 3, None, []],
-    "title no string": changed(0, title=["x"]),
-    "title number": changed(0, title=3.5),
-    "title of lines": changed(0, title="a\nb\u0000\ud800"),
-    "title too long": changed(0, title="long " * 1000),
+    "title no string": first(title=["x"]),
+    "title number": first(title=3.5),
+    "title of lines": first(title="a\nb\u0000\ud800"),
+    "title too long": first(title="long " * 1000),
     "empty": lambda a, b: [],
-    "negative": changed(0, start=-1, end=-5),
+    "negative": first(start=-1, end=-5),
 }
+
+
 WINDOWS = [(0, 99), (100, 199), (50, 199), (0, 0), (7, 7), (1, 20), (1000, 1004), (3, 4)]
 
 
@@ -261,14 +195,8 @@ def test_named_kinds_of_bad_answers_give_sections_that_tile(kind: str) -> None:
 
 
 numbers = st.one_of(
-    st.integers(-5, 260),
-    st.integers(),
-    st.floats(),
-    st.none(),
-    st.booleans(),
-    st.text(max_size=6),
-    st.integers(0, 200).map(lambda n: f"line {n}"),
-    st.lists(st.integers(), max_size=2),
+    *(st.integers(-5, 260), st.integers(), st.floats(), st.none(), st.booleans(), st.text(max_size=6)),
+    *(st.integers(0, 200).map(lambda n: f"line {n}"), st.lists(st.integers(), max_size=2)),
 )
 titles = st.one_of(st.text(max_size=8), st.none(), st.integers())
 answers = st.lists(st.builds(RawSection, titles, numbers, numbers), max_size=8)
@@ -278,35 +206,21 @@ answers = st.lists(st.builds(RawSection, titles, numbers, numbers), max_size=8)
 @example([RawSection("a", 0, 30), RawSection("b", 30, 60), RawSection("c", 60, 100)], 100, 99, None)
 @example([RawSection(None, None, 1e18), RawSection(None, None, 1e18 + 128), RawSection(None, None, 1e18)], 0, 0, None)
 @example([RawSection(10**4000, 10**4000, 0), RawSection("a", 10**20, -(10**20))], 0, 9, None)
-def test_any_answer_gives_sections_that_tile(
-    answer: list[RawSection], first: int, more: int, most: int | None
-) -> None:
+def test_any_answer_gives_sections_that_tile(answer, first, more, most):
     repaired = repair(answer, first, first + more, most_sections=most)
     check(answer, first, first + more, repaired)
     assert most is None or len(repaired.sections) <= most
 
 
-@given(st.sets(st.integers(1, 60), max_size=6), st.integers(0, 500), st.integers(0, 30), st.booleans())
-def test_a_right_answer_is_taken_as_it_is(inner: set[int], first: int, more: int, ends: bool) -> None:
-    last = first + 60 + more
-    starts = [first, *sorted(first + start for start in inner)]
-    spans = list(zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True))
-    answer = [RawSection(f"t{a}", a, b if ends else None) for a, b in spans]
-    repaired = repair(answer, first, last)
-    assert lines(repaired) == spans
-    assert repaired.repairs == ()
-
-
 @given(st.sets(st.integers(1, 99), max_size=6), st.integers(101, 5000), st.integers(0, 1), st.booleans())
-def test_a_right_answer_relative_to_its_window_is_moved_whole(
-    inner: set[int], first: int, base: int, ends: bool
-) -> None:
+def test_a_right_answer_is_taken_as_it_is_and_one_relative_to_its_window_is_moved_whole(inner, first, base, ends):
     starts = [0, *sorted(inner)]
     spans = list(zip(starts, [*(start - 1 for start in starts[1:]), 99], strict=True))
-    answer = [RawSection(f"t{a}", a + base, b + base if ends else None) for a, b in spans]
-    repaired = repair(answer, first, first + 99)
-    assert lines(repaired) == [(first + a, first + b) for a, b in spans]
-    assert kinds(repaired) == ["window_relative"]
+    for add, told in ((first, []), (base, ["window_relative"])):
+        answer = [RawSection(f"t{a}", a + add, b + add if ends else None) for a, b in spans]
+        repaired = repair(answer, first, first + 99)
+        assert lines(repaired) == [(first + a, first + b) for a, b in spans]
+        assert kinds(repaired) == told
 
 
 # The reader.

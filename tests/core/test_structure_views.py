@@ -25,8 +25,8 @@ from catena.structure import (
     searchable,
     section_segment,
 )
-from catena.structure.headers import is_contents
 from catena.structure.passages import section_of
+from catena.structure.views import is_contents
 from catena.testing.strategies import documents
 from catena.text import count_tokens
 
@@ -37,13 +37,8 @@ CHUNKS = cut(MANUAL, SECTIONS)
 
 
 def test_a_headed_view_is_the_titles_and_the_body() -> None:
-    assert [view.text for view in headed_views(MANUAL, CHUNKS)] == [
-        "Board",
-        "Board › Setup\nPlug it in.",
-        "Board › Setup › Steps\nOne.",
-        "Board › Usage\nTurn it on.",
-    ]
-    assert [view.kind for view in headed_views(MANUAL, CHUNKS)] == ["headed"] * 4
+    texts = ["Board", "Board › Setup\nPlug it in.", "Board › Setup › Steps\nOne.", "Board › Usage\nTurn it on."]
+    assert [(view.kind, view.text) for view in headed_views(MANUAL, CHUNKS)] == [("headed", text) for text in texts]
     assert [(view.chunk_id, view.text) for view in raw_views(CHUNKS)] == [(chunk.id, chunk.text) for chunk in CHUNKS]
 
 
@@ -62,9 +57,8 @@ def test_a_table_that_goes_on_is_given_its_header() -> None:
 
 
 def test_bare_headings_are_searchable_only_where_there_is_nothing_else() -> None:
-    assert searchable(CHUNKS) == CHUNKS[1:]
-    assert searchable(CHUNKS[:1]) == CHUNKS[:1]
-    assert searchable(()) == ()
+    given = (CHUNKS, CHUNKS[:1], ())
+    assert list(map(searchable, given)) == [CHUNKS[1:], CHUNKS[:1], ()]
 
 
 @given(texts)
@@ -82,9 +76,8 @@ def test_a_chunk_leads_back_to_its_section() -> None:
     own = section_segment(MANUAL, SECTIONS, CHUNKS[1], chunks=CHUNKS)
     assert (own.text, own.chunk_ids, own.lines) == ("## Setup\n\nPlug it in.", (CHUNKS[1].id,), (3, 5))
     tree = section_segment(MANUAL, SECTIONS, CHUNKS[1], chunks=CHUNKS, descendants=True)
+    assert (tree.text, tree.chunk_ids) == (TEXT[tree.start : tree.end], (CHUNKS[1].id, CHUNKS[2].id))
     assert tree.text.endswith("One.")
-    assert tree.chunk_ids == (CHUNKS[1].id, CHUNKS[2].id)
-    assert TEXT[tree.start : tree.end] == tree.text
     assert section_segment(MANUAL, SECTIONS, CHUNKS[1]).chunk_ids == (CHUNKS[1].id,)
 
 
@@ -103,16 +96,11 @@ CONTENTS = f"# Manual\n\n## Contents\n\n{ENTRIES}\n## Safety\n\nWear gloves … 
 def test_a_table_of_contents_is_found_by_its_titles_alone() -> None:
     document = Document(id="d", text=CONTENTS, title="Manual")
     chunks = searchable(cut(document, outline(document)))
-    assert [view.text for view in headed_views(document, chunks)] == [
-        "Manual › Contents",
-        "Manual › Safety\nWear gloves … always.",
-    ]
+    views = [view.text for view in headed_views(document, chunks)]
+    assert views == ["Manual › Contents", "Manual › Safety\nWear gloves … always."]
     assert "2.1 Cover" in chunks[0].text
-
-
-def test_most_lines_of_a_table_of_contents_end_with_leaders_and_a_page() -> None:
-    assert is_contents("1 One … 1\n2 Two . . . . 12\nPreface … iv")
-    assert is_contents("1 One … 1\n2 Two … 2\n\n3 Three\n4 Four … 4")
+    for text in ("1 One … 1\n2 Two . . . . 12\nPreface … iv", "1 One … 1\n2 Two … 2\n\n3 Three\n4 Four … 4"):
+        assert is_contents(text)
     for text in ("1 One … 1\n2 Two … 2", "1 One … 1\n2 Two … 2\n3 Three\n4 Four", "It goes on …\nand … on", ""):
         assert not is_contents(text)
 
@@ -130,25 +118,17 @@ def section_chunks(text: str, **fields: object) -> tuple[Document, tuple[Chunk, 
     return document, cut_sections(document, outline(document))
 
 
-def test_a_long_chunk_is_cut_between_its_paragraphs() -> None:
-    document, (chunk,) = section_chunks(LONG, page_starts=(0, LONG.index("Check")))
-    first, second = passages_of(chunk, max_tokens=14, document=document)
-    assert first.text == "## Care\n\nOil the bearing weekly. Never use grease."
-    assert second.text == "Check the seal for leaks. Replace it when it drips."
-    assert [passage.lines for passage in (first, second)] == [(3, 5), (7, 7)]
-    assert [passage.pages for passage in (first, second)] == [(1, 1), (2, 2)]
-    assert [passage.position for passage in (first, second)] == [0, 1]
-    assert (first.path, first.section) == (("Pump", "Care"), chunk.section)
-
-
-def test_each_passage_is_found_under_its_titles() -> None:
-    document, chunks = section_chunks(LONG)
+def test_a_long_chunk_is_cut_between_its_paragraphs_and_each_found_under_its_titles() -> None:
+    document, chunks = section_chunks(LONG, page_starts=(0, LONG.index("Check")))
+    first, second = passages_of(chunks[0], max_tokens=14, document=document)
+    texts = ("Oil the bearing weekly. Never use grease.", "Check the seal for leaks. Replace it when it drips.")
+    assert (first.text, second.text) == (f"## Care\n\n{texts[0]}", texts[1])
+    placed = [(each.lines, each.pages, each.position) for each in (first, second)]
+    assert placed == [((3, 5), (1, 1), 0), ((7, 7), (2, 2), 1)]
+    assert (first.path, first.section) == (("Pump", "Care"), chunks[0].section)
     found = passage_views(document, chunks, max_tokens=14)
     assert {(view.chunk_id, view.kind) for view in found} == {(chunks[0].id, PASSAGE)}
-    assert [view.text for view in found] == [
-        "Manual › Pump › Care\n\nOil the bearing weekly. Never use grease.".replace("\n\n", "\n"),
-        "Manual › Pump › Care\nCheck the seal for leaks. Replace it when it drips.",
-    ]
+    assert [view.text for view in found] == [f"Manual › Pump › Care\n{text}" for text in texts]
 
 
 def test_a_short_chunk_is_its_only_passage() -> None:

@@ -102,38 +102,30 @@ def _written(tree: ast.Module, module: ModuleType) -> Iterator[tuple[re.Pattern[
             continue
         if isinstance(node.value, ast.Name) and names.get(node.value.id) is re:
             continue
-        if node.attr in _METHODS:
-            holder = _value(node.value, names)
-            if isinstance(holder, re.Pattern):
-                yield holder, module.__name__, node.attr
+        if node.attr in _METHODS and isinstance(holder := _value(node.value, names), re.Pattern):
+            yield holder, module.__name__, node.attr
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
-        where = node.func.value
-        if not (
-            isinstance(where, ast.Name) and names.get(where.id) is re and node.func.attr in {*_METHODS, "compile"}
-        ):
+        where, method = node.func.value, node.func.attr
+        if not (isinstance(where, ast.Name) and names.get(where.id) is re and method in {*_METHODS, "compile"}):
             continue
         stated = _value(node.args[0], names)
         if not isinstance(stated, str | bytes):
             continue
-        place = 1 if node.func.attr == "compile" else {"sub": 4, "subn": 4, "split": 3}.get(node.func.attr, 2)
+        place = {"compile": 1, "sub": 4, "subn": 4, "split": 3}.get(method, 2)
         flags = [each.value for each in node.keywords if each.arg == "flags"] + node.args[place : place + 1]
         value = _value(flags[0], names) if flags else 0
-        method = None if node.func.attr == "compile" else node.func.attr
-        yield re.compile(stated, value if isinstance(value, int) else 0), f"{module.__name__}:{node.lineno}", method
+        pattern = re.compile(stated, value if isinstance(value, int) else 0)
+        yield pattern, f"{module.__name__}:{node.lineno}", None if method == "compile" else method
 
 
 def _value(node: ast.expr, names: dict[str, object]) -> object:
     """Return what an expression is where the module alone tells; holes of a text are filled in."""
     if isinstance(node, ast.JoinedStr):
-        parts = [
-            each.value if isinstance(each, ast.Constant) else _value(each.value, names)  # type: ignore[attr-defined]
-            for each in node.values
-        ]
-        return "".join(
-            each if isinstance(each, str) else str(each) if isinstance(each, int) else _HOLE for each in parts
-        )
+        held = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+        parts = [_value(each, names) for each in held]
+        return "".join(str(each) if isinstance(each, str | int) else _HOLE for each in parts)
     if not isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.BinOp):
         return None
     try:
@@ -151,22 +143,8 @@ a\u200d|\u200d|\ufeff|\u3000|a |1 |1.|1,|- |# |. |...|[1]|![|![a](|[a](|{"a":|a-
 <a |<a>|<h1>a</h1>|<!--|<!-- c -->|<br |<think>|\\begin{a}|% a|$a$ |HX210 |1.5 mm |http://a.|a@b.
 """
 FLOODS = (
-    *(
-        " ",
-        "\t",
-        "\n",
-        "\r\n",
-        " \n",
-        "|",
-        "| a ",
-        "|-",
-        "#\n",
-        "# x\n",
-        "a\n=\n",
-        "```\n",
-        "<!-- page 1 -->\n",
-        "% a\n",
-    ),
+    *(" ", "\t", "\n", "\r\n", " \n", "|", "| a ", "|-", "#\n", "# x\n", "a\n=\n", "```\n"),
+    *("<!-- page 1 -->\n", "% a\n"),
     *(piece for line in _FLOODS.strip().splitlines() for piece in line.split("|")),
 )
 _SIGNS = " \t\n\r\u3000aAxZ10.,-–_#*|`~:;()[]{}<>\"'“”/\\%&$@!?+=^éß\u0301\u200d一第ア…½≤°"
@@ -184,15 +162,9 @@ def hostile(found: Found, *, own: int | None, floods: int | None) -> list[tuple[
         floods: how many floods; None for all.
     """
     pumped, varied = _own(found)
-    return list(
-        dict.fromkeys(
-            (
-                *_spread(pumped, own and own // 2),
-                *_spread(varied, own and own - min(len(pumped), own // 2)),
-                *_spread([("", piece, "\x00") for piece in FLOODS], floods),
-            )
-        )
-    )
+    first = _spread(pumped, own and own // 2)
+    more = _spread(varied, own and own - min(len(pumped), own // 2))
+    return list(dict.fromkeys((*first, *more, *_spread([("", piece, "\x00") for piece in FLOODS], floods))))
 
 
 def _spread(items: Sequence[tuple[str, str, str]], most: int | None) -> Sequence[tuple[str, str, str]]:

@@ -8,14 +8,17 @@ import zlib
 from collections import Counter
 from functools import cache
 from importlib.resources import files
+from io import BytesIO
 from typing import get_args
 
 import pytest
-from hostile import FONT, assemble, changed, one_page, show, sound, stream, with_pages
+from hostile import FONT, RESOURCES, assemble, changed, forms, one_page, show, sound, stream, with_pages
+from pypdf import PdfReader
 
 from catena.model import Parsed, ParseError
 from catena.parsing import Engine, parse_bytes
-from catena.parsing.pdf_damage import found_objects
+from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects
+from catena.parsing.protocol import Unreadable
 
 ENGINES = get_args(Engine)
 NAMES = ("halden-field-reliability-report-2025", "halden-hx200-manual", "halden-hx210-manual")
@@ -45,6 +48,12 @@ def end_of(data: bytes, engine: Engine) -> Parsed | ParseError:
         return parse_bytes(data, "damaged.pdf", engine=engine)
     except ParseError as error:
         return error
+
+
+def read(data: bytes, engine: Engine) -> Parsed:
+    end = end_of(data, engine)
+    assert isinstance(end, Parsed), end
+    return end
 
 
 def share(parsed: Parsed, whole: Counter[str]) -> float:
@@ -88,11 +97,10 @@ def test_a_pdf_without_its_end_gives_each_page_that_is_whole(name: str, percent:
     data = bundled(name)
     cut = len(data) * percent // 100
     whole = sum(end <= cut for end in ends_of_content(name))
-    end = end_of(data[:cut], engine)
     if not whole:
-        assert isinstance(end, ParseError)
+        assert isinstance(end_of(data[:cut], engine), ParseError)
         return
-    assert isinstance(end, Parsed)
+    end = read(data[:cut], engine)
     assert len([page for page in end.layout.pages if page.lines]) == whole
     assert (end.state == "parsed") is (whole == len(ends_of_content(name)))
 
@@ -110,18 +118,12 @@ def without_table(texts: list[str]) -> bytes:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_pages_in_object_streams_are_found_without_any_table(engine: Engine) -> None:
-    end = end_of(without_table(["Page one", "Page two"]), engine)
-    assert isinstance(end, Parsed)
+def test_pages_in_object_streams_are_found_without_any_table_up_to_where_the_file_breaks_off(engine: Engine) -> None:
+    end = read(without_table(["Page one", "Page two"]), engine)
     assert end.document.text.split("\n\n") == ["Page one", "Page two"]
     assert end.state == "partial"  # how many pages there were, nobody knows
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_pages_are_read_up_to_where_a_file_breaks_off_in_a_stream_of_objects(engine: Engine) -> None:
-    end = end_of(without_table([f"Page {number}" for number in range(1, 9)])[:-30], engine)
-    assert isinstance(end, Parsed)
-    assert end.document.text.split("\n\n")[:5] == [f"Page {number}" for number in range(1, 6)]
+    pages = [f"Page {number}" for number in range(1, 9)]
+    assert read(without_table(pages)[:-30], engine).document.text.split("\n\n")[:5] == pages[:5]
 
 
 FLATE = b"/Filter /FlateDecode"
@@ -142,8 +144,7 @@ NULLS = zlib.compress(b"99 0 98 5 null null" + random.Random(0).randbytes(9_000)
 )
 def test_what_is_wrong_with_one_object_costs_no_page_of_a_file_without_a_table(more: bytes, engine: Engine) -> None:
     body = sound()[: sound().rindex(b"xref\n0 ")]
-    end = end_of(body + b"99 0 obj\n%s\nendobj\n" % more, engine)
-    assert isinstance(end, Parsed), end
+    end = read(body + b"99 0 obj\n%s\nendobj\n" % more, engine)
     assert end.document.text == parse_bytes(sound(), "sound.pdf", engine=engine).document.text
 
 
@@ -174,8 +175,7 @@ PACKED = zlib.compress(show("Text of a page"))
     ],
 )
 def test_a_page_whose_content_is_damaged_is_failed_and_not_blank(content: bytes, state: str, engine: Engine) -> None:
-    end = end_of(assemble(with_pages([stream(show("Before")), content, stream(show("After"))])), engine)
-    assert isinstance(end, Parsed)
+    end = read(assemble(with_pages([stream(show("Before")), content, stream(show("After"))])), engine)
     assert [page.state for page in end.layout.pages] == ["text", state, "text"]
     assert end.document.text.split("\n\n")[::2] == ["Before", "After"]
     assert (end.state == "partial") is (state == "failed")
@@ -186,17 +186,8 @@ def test_a_damaged_form_fails_the_pages_that_draw_it_and_no_others(engine: Engin
     form = stream(PACKED[:-4] + b"\0\0\0\0", FLATE + b" /Type /XObject /Subtype /Form /BBox [0 0 595 842]")
     page = b"/Resources << /Font << /F1 4 0 R >> /XObject << /Fm 9 0 R >> >>"
     contents = [stream(show("Own text") + b" /Fm Do"), stream(show("Own text"))]
-    end = end_of(assemble(with_pages(contents, page=page, more={9: form})), engine)
-    assert isinstance(end, Parsed)
+    end = read(assemble(with_pages(contents, page=page, more={9: form})), engine)
     assert [page.state for page in end.layout.pages] == ["failed", "text"]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_text_in_a_font_that_is_not_there_is_read_by_whom_can_and_told(engine: Engine) -> None:
-    end = end_of(one_page(show("Set in a lost font"), more={4: b"null"}), engine)
-    assert isinstance(end, Parsed)
-    assert (end.document.text, end.state) == ("Set in a lost font", "partial")
-    assert "font F1 is not there" in end.notes[0].why
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -213,34 +204,39 @@ def test_text_in_a_font_that_is_not_there_is_read_by_whom_can_and_told(engine: E
         (b"/ToUnicode null", ""),  # as if it were not written (ISO 32000-1, 7.3.7)
     ],
 )
-def test_a_part_of_a_font_that_is_not_there_is_told(entries: bytes, missing: str, engine: Engine) -> None:
-    font = FONT.replace(b">>", b"%s >>" % entries)
-    end = end_of(one_page(show("Set in a lost font"), more={4: font}), engine)
-    assert isinstance(end, Parsed)
+def test_a_font_or_a_part_of_it_that_is_not_there_is_told(entries: bytes, missing: str, engine: Engine) -> None:
+    end = read(one_page(show("Set in a lost font"), more={4: FONT.replace(b">>", b"%s >>" % entries)}), engine)
     assert (end.state == "partial") is bool(missing)
     assert not missing or f"font F1 is damaged ({missing} is not there)" in end.notes[0].why
-
-
-def test_a_page_that_pypdf_refuses_is_read_by_pypdfium2_and_told() -> None:
-    data = one_page(show("Before an odd word") + b" ) " + show("After it"))
-    end = end_of(data, "pypdf")
-    assert isinstance(end, Parsed)
-    assert "Before an odd word" in end.document.text
-    assert end.state == "partial"
-    assert "read by pypdfium2" in end.notes[0].why
-
-
-def test_a_table_that_points_elsewhere_costs_nothing() -> None:
-    for engine in ENGINES:
-        end = end_of(sound().replace(b"00000 n ", b"00001 n "), engine)
-        assert isinstance(end, Parsed)
-        assert (len(end.document.page_starts), end.state) == (5, "parsed")
+    end = read(one_page(show("Set in a lost font"), more={4: b"null"}), engine)
+    assert (end.document.text, end.state) == ("Set in a lost font", "partial")
+    assert "font F1 is not there" in end.notes[0].why
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_list_that_names_fewer_pages_than_it_counts_is_read_from_the_pages_themselves(engine: Engine) -> None:
-    data = changed(2, b"<< /Type /Pages /Kids [5 0 R 4 0 R 9 0 R] /Count 3 >>", pages=3)
-    end = end_of(data, engine)
-    assert isinstance(end, Parsed)
+def test_what_an_engine_refuses_the_other_reads_and_a_wrong_table_or_list_costs_no_page(engine: Engine) -> None:
+    end = read(one_page(show("Before an odd word") + b" ) " + show("After it")), "pypdf")
+    assert ("Before an odd word" in end.document.text, end.state) == (True, "partial")
+    assert "read by pypdfium2" in end.notes[0].why
+    end = read(sound().replace(b"00000 n ", b"00001 n "), engine)
+    assert (len(end.document.page_starts), end.state) == (5, "parsed")
+    end = read(changed(2, b"<< /Type /Pages /Kids [5 0 R 4 0 R 9 0 R] /Count 3 >>", pages=3), engine)
     assert end.document.text.count("sound text") == 3
     assert (end.state, "list of its pages" in end.notes[0].why) == ("partial", True)
+
+
+def test_more_forms_than_a_page_may_draw_are_refused_and_three_faults_of_a_page_are_told(monkeypatch):
+    monkeypatch.setattr("catena.parsing.pdf_damage.MAX_FORMS", 2)
+    assert StreamCheck().page(PdfReader(BytesIO(forms(2, 1))).pages[0]) == Damage()
+    with pytest.raises(Unreadable, match="more than 2 forms on one page"):
+        StreamCheck().page(PdfReader(BytesIO(forms(3, 1))).pages[0])
+    lost = assemble(with_pages([stream(b"")]) | {6: b"[90 0 R 91 0 R 92 0 R 93 0 R]"})
+    told = "; ".join(f"content stream {number} is not there" for number in (90, 91, 92))
+    assert StreamCheck().page(PdfReader(BytesIO(lost)).pages[0]) == Damage(streams=told)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_page_whose_box_says_nothing_is_a_letter_page(engine: Engine) -> None:
+    lost = b"<< /Type /Page /Parent 2 0 R /MediaBox [/a (b) null] %s /Contents 6 0 R >>" % RESOURCES
+    (page,) = read(changed(5, lost), engine).layout.pages
+    assert (page.width, page.height, page.lines[0].x0) == (612.0, 792.0, 72.0)

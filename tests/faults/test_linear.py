@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -16,7 +16,7 @@ from catena.library import prepare
 from catena.model import Chunk, Document, Hit, Parsed
 from catena.parsing import hypertext, latex
 from catena.parsing.pdf_damage import found_objects
-from catena.parsing.readers import HEAD, kind_of
+from catena.parsing.protocol import HEAD, kind_of
 from catena.parsing.text import markdown_title
 from catena.retrieval import decompose
 from catena.text import read_items, without_thoughts
@@ -32,84 +32,51 @@ def flood(piece: str, before: str = "", after: str = "") -> Callable[[int], str]
     return lambda size: before + piece * (size // len(piece)) + after
 
 
-@pytest.mark.parametrize("piece", [b"<!-- c -->\n", b"<!---->", b"%", b"% a\n", b"<?xml>", b" ", b"<!--"])
-def test_the_kind_of_a_file_is_told_at_once(piece: bytes) -> None:
-    assert not worse_than_linear(
-        lambda data: kind_of(data, "unnamed"),
-        lambda size: piece * (size // len(piece)) + b"x",
-        (100, HEAD),
-        floor=0.005,
-    )
+def kind_of_unnamed(data: bytes) -> object:
+    return kind_of(data, "unnamed")
 
 
-@pytest.mark.parametrize("made", [flood(" ", "# x", "y"), flood(" #", "# x", "y"), flood(" ", "title: x", "y")])
-@pytest.mark.parametrize("front", ["", "---\n"])
-def test_the_title_of_a_text_costs_linear_time(made: Callable[[int], str], front: str) -> None:
-    assert not worse_than_linear(
-        markdown_title, lambda n: f"{front}{made(n)}\n{front}", (2_000, 8_000, 32_000), floor=0.005
-    )
+def chunks(text: str) -> object:
+    return prepare(Document(id="d", text=text))
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "<!-- page 12 -->\n",
-        "#\n",
-        "a\n=\n",
-        "# H\n",
-        "a\u200d",
-        "e\u0301",
-        "a ",
-        ".",
-        "|a|b|\n|-|-|\n\n",
-        "- a\n",
-        "> ",
-        "[a](",
-        "`a",
-    ],
-)
-def test_a_text_becomes_chunks_in_linear_time(piece: str) -> None:
-    assert not worse_than_linear(
-        lambda text: prepare(Document(id="d", text=text)), flood(piece, after="\ntext\n"), SIZES, floor=FLOOR
-    )
+def table(header: str, rows: str) -> Callable[[int], str]:
+    """A table that is wide and long."""
+    return lambda n: f"|a|{header * (n // 8)}\n|-|{'-|' * (n // 8)}\n{rows * (n // 16 // len(rows))}"
 
 
-@pytest.mark.parametrize(("header", "rows"), [("a|", "|b|\n"), (" |", f"|{'b|' * 20}\n")])
-def test_a_table_that_is_wide_and_long_becomes_chunks_in_linear_time(header: str, rows: str) -> None:
-    def table(size: int) -> str:
-        n = size // 8
-        return f"|a|{header * n}\n|-|{'-|' * n}\n{rows * (size // 2 // len(rows))}"
-
-    sizes = (6_000, 24_000, 96_000)
-    assert not worse_than_linear(lambda text: prepare(Document(id="d", text=text)), table, sizes, floor=FLOOR)
+def places(size: int) -> bytes:
+    """A stream of objects that goes back and forth."""
+    head = b"9 0 8 %d " % size * (size // 20)
+    return b"%%PDF-1.7\n7 0 obj\n<< /Type /ObjStm /First %d >>\nstream\n" % len(head) + head + b"/Type " * (size // 6)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    ["<h1>a</h1>", "<a ", "<p>a", "<div>", "<tr><td>a", "a&amp;", "<!--", "<!-- x --!>", "<!--a>", "<!--a--!><!--b>"],
-)
-def test_a_web_page_is_read_in_linear_time(piece: str) -> None:
-    assert not worse_than_linear(hypertext.to_markdown, flood(piece, "<p>a</p>"), (*SIZES, 96_000), floor=FLOOR)
+def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object], Sequence[int], float]]:
+    """Yield a reader, what it is flooded with, the sizes, and the seconds that a flood may cost in any case."""
+    for piece in (b"<!-- c -->\n", b"<!---->", b"%", b"% a\n", b"<?xml>", b" ", b"<!--"):
+        yield kind_of_unnamed, (lambda n, piece=piece: piece * (n // len(piece)) + b"x"), (100, HEAD), 0.005
+    for front in ("", "---\n"):
+        for made in (flood(" ", "# x", "y"), flood(" #", "# x", "y"), flood(" ", "title: x", "y")):
+            titled = lambda n, front=front, made=made: f"{front}{made(n)}\n{front}"  # noqa: E731
+            yield markdown_title, titled, (2_000, 8_000, 32_000), 0.005
+    for piece in ("<!-- page 12 -->\n", "#\n", "a\n=\n", "# H\n", "a\u200d", "e\u0301", "a ", "."):
+        yield chunks, flood(piece, after="\ntext\n"), SIZES, FLOOR
+    for piece in ("|a|b|\n|-|-|\n\n", "- a\n", "> ", "[a](", "`a"):
+        yield chunks, flood(piece, after="\ntext\n"), SIZES, FLOOR
+    for header, rows in (("a|", "|b|\n"), (" |", f"|{'b|' * 20}\n")):
+        yield chunks, table(header, rows), (6_000, 24_000, 96_000), FLOOR
+    for piece in ("<h1>a</h1>", "<a ", "<p>a", "<div>", "<tr><td>a", "a&amp;", "<!-- x --!>", "<!--a--!><!--b>"):
+        yield hypertext.to_markdown, flood(piece, "<p>a</p>"), (*SIZES, 96_000), FLOOR
+    for piece in ("\\section{a}\n", "% a\n", "\\textbf{", "\\begin{lstlisting}[a\n", "$a", "\\verb|"):
+        yield latex.to_markdown, flood(piece, "\\documentclass{a}\\begin{document}\n", "text"), SIZES, FLOOR
+    for piece in ("HX210 ", "pump? ", "compare HX200 and HX210 ", '"', "„ "):
+        yield decompose, flood(piece), SIZES, FLOOR
+    yield found_objects, places, SIZES, FLOOR
 
 
-@pytest.mark.parametrize(
-    "piece", ["\\section{a}\n", "% a\n", "\\textbf{", "\\begin{lstlisting}[a\n", "$a", "\\verb|"]
-)
-def test_latex_is_read_in_linear_time(piece: str) -> None:
-    made = flood(piece, "\\documentclass{a}\\begin{document}\n", "text")
-    assert not worse_than_linear(latex.to_markdown, made, SIZES, floor=FLOOR)
-
-
-def test_a_stream_of_objects_that_goes_back_and_forth_is_read_in_linear_time() -> None:
-    def flood_of_places(size: int) -> bytes:
-        head = b"9 0 8 %d " % size * (size // 20)
-        return (
-            b"%%PDF-1.7\n7 0 obj\n<< /Type /ObjStm /First %d >>\nstream\n" % len(head)
-            + head
-            + b"/Type " * (size // 6)
-        )
-
-    assert not worse_than_linear(found_objects, flood_of_places, SIZES, floor=FLOOR)
+@pytest.mark.parametrize(("read", "made", "sizes", "floor"), list(readings()))
+def test_what_is_foreign_is_read_in_linear_time(read, made, sizes, floor):
+    assert not worse_than_linear(read, made, sizes, floor=floor)
 
 
 class Echo:
@@ -123,14 +90,12 @@ class Echo:
 
 @pytest.mark.parametrize("piece", ["# x\n", "a ", "| a | b |\n"])
 def test_a_model_formats_in_linear_time(piece: str) -> None:
-    assert not worse_than_linear(
-        lambda parsed: run(format_markdown(parsed), Services(llm=Echo())),
-        lambda size: Parsed(document=Document(id="d", text=flood(piece)(size), media_type="text/plain")),
-        (6_000, 24_000, 48_000),
-        floor=FLOOR,
-        patience=10,
-        tries=2,
-    )
+    def formatted(text: str) -> object:
+        parsed = Parsed(document=Document(id="d", text=text, media_type="text/plain"))
+        return run(format_markdown(parsed), Services(llm=Echo()))
+
+    sizes = (6_000, 24_000, 48_000)
+    assert not worse_than_linear(formatted, flood(piece), sizes, floor=FLOOR, patience=10, tries=2)
 
 
 REPLIES = {
@@ -175,8 +140,3 @@ def test_a_reply_is_read_in_linear_time(made: Callable[[int], str]) -> None:
             read_items(text)
 
     assert not worse_than_linear(read, made, (1_000, 4_000, 16_000), floor=0.3)  # a square takes seconds
-
-
-@pytest.mark.parametrize("piece", ["HX210 ", "pump? ", "compare HX200 and HX210 ", '"', "„ "])
-def test_a_question_is_taken_apart_in_linear_time(piece: str) -> None:
-    assert not worse_than_linear(decompose, flood(piece), SIZES, floor=FLOOR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from compiled import Found, hostile, patterns
@@ -38,15 +38,7 @@ def test_no_pattern_grows_faster_than_its_text(own: int | None, floods: int | No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        (r"\s*;", lambda n: " " * n),
-        (r"(a|aa)+$", lambda n: "a" * n + "b"),
-        (r"<b>.*</b>", lambda n: "<b>" * (n // 3)),
-        (r"x(\d+)*y", lambda n: "x" + "1" * n),
-    ],
-)
-def test_growth_above_linear_is_seen(pattern: str, text: Callable[[int], str]) -> None:
+@pytest.mark.parametrize("pattern", [r"\s*;", r"(a|aa)+$", r"<b>.*</b>", r"x(\d+)*y"])
+def test_growth_above_linear_is_seen(pattern: str) -> None:
     found = Found(re.compile(pattern), "here")
     assert any(too_steep(found, hostile(found, own=45, floods=35)))

@@ -52,7 +52,7 @@ SECTION_TITLE = "section_title"
 """Metadata key of a node: what the section that it stands in is called."""
 
 CONTEXT_HEADER = "context"
-"""Metadata key of a node: titles and summaries as one text, as `catena.structure.headers.DSRAG` words it."""
+"""Metadata key of a node: titles and summaries as one text, as `catena.structure.views.DSRAG` words it."""
 
 CONTEXT_SCHEMA = 1  # grows when equal nodes and parameters give other metadata
 

@@ -32,19 +32,9 @@ from catena.effects import (
 from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, WalkOptions, search_graph
 from catena.library import Library
 from catena.model import Chunk, LibraryError, ParameterError, ServerError
-from catena_server import (
-    BulkOptions,
-    Call,
-    ServerOptions,
-    calling,
-    upload_graph,
-)
-from catena_server import (
-    graph as graph_reading,
-)
-from catena_server import (
-    graph_nodes as graph_index,
-)
+from catena_server import BulkOptions, Call, ServerOptions, calling, upload_graph
+from catena_server import graph as graph_reading
+from catena_server import graph_nodes as graph_index
 from catena_server.graph import ServerGraph
 from catena_server.graph_nodes import GraphAbout, GraphNode, key_of, node_of, source_of
 from catena_server.graph_writing import about_of, drop_graph, put_graph, server_nodes

@@ -25,7 +25,7 @@ from catena.model.errors import ParameterError
 from catena.model.figures import CAPTION
 from catena.model.options import check_options
 from catena.model.places import citation
-from catena.structure.headers import DSRAG, HeaderTemplate, segment_header
+from catena.structure.views import DSRAG, HeaderTemplate, segment_header
 from catena.text.quotes import Wording
 from catena.text.words import count_tokens
 

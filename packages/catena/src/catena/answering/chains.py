@@ -24,7 +24,7 @@ from catena.model.errors import ParameterError
 from catena.model.ids import digest
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 from catena.model.options import check_options
-from catena.structure.headers import segment_header
+from catena.structure.views import segment_header
 from catena.text.phrases import outermost
 from catena.text.words import count_tokens
 

@@ -18,7 +18,7 @@ from catena.model.figures import CAPTION
 from catena.model.ids import span_id
 from catena.model.places import TITLE, citation
 from catena.segments.adjacency import common_path
-from catena.structure.headers import segment_header
+from catena.structure.views import segment_header
 
 Header: TypeAlias = Callable[[Chunk | Segment], str]
 """From a passage to what is said of its document, "" for nothing."""

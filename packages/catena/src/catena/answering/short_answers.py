@@ -22,7 +22,7 @@ from catena.answering.integration import Header, IntegratedContext, integrate
 from catena.effects import Complete, Failed, Step, ask, together
 from catena.model import Chunk, Hit, Segment
 from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
-from catena.structure.headers import segment_header
+from catena.structure.views import segment_header
 from catena.text.replies import plain
 
 Readable: TypeAlias = Chunk | Segment | Hit

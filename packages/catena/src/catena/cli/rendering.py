@@ -82,11 +82,7 @@ def number(count: int, noun: str) -> str:
 
 
 def hits(
-    found: Sequence[Hit],
-    query: str,
-    *,
-    bodies: Sequence[str] | None = None,
-    figures: Mapping[str, str] | None = None,
+    found: Sequence[Hit], query: str, *, bodies: Sequence[str] | None = None, figures: Mapping[str, str] | None = None
 ) -> RenderableType:
     """Return hits, best first: score, citation, the routes that found each, and what it says.
 
@@ -156,7 +152,7 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
         width: characters, at most; escapes of control characters come on top.
     """
     from catena.model.figures import in_words
-    from catena.structure.headers import body_of
+    from catena.structure.views import body_of
 
     wanted = {word.casefold() for word in _WORD.findall(query) if len(word) > 3}
     clauses = [
@@ -171,11 +167,7 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
 
 
 def passages(
-    found: Sequence[Hit],
-    query: str,
-    cited: Sequence[int] | None = None,
-    *,
-    figures: Mapping[str, str] | None = None,
+    found: Sequence[Hit], query: str, cited: Sequence[int] | None = None, *, figures: Mapping[str, str] | None = None
 ) -> RenderableType:
     """Return numbered passages with their citations, as footnotes of an answer.
 

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from catena.cli.console import out, printable, tell_written, write_json, write_text
-from catena.cli.failures import (
-    SOME_FAILED,
-    ProblemError,
-    check_targets,
-    stands_nowhere,
-    tell_degraded,
-    tell_unknown,
-)
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.llm_options import CallOptions
 from catena.cli.options import Given, fields_of
 from catena.model.errors import needs
@@ -383,7 +376,7 @@ def segments_as_json(question: str, found: Extraction, *, explained: bool = Fals
 
 def _as_data(rank: int, hit: SegmentHit) -> dict[str, Any]:
     from catena.model.places import citation
-    from catena.structure.headers import segment_header
+    from catena.structure.views import segment_header
 
     return {
         "rank": rank,
@@ -431,7 +424,7 @@ def _standing(chunk: Weighed) -> tuple[float, int]:
 
 def _listed(found: Extraction) -> RenderableType:
     from catena.cli.rendering import cited_lines, ranked
-    from catena.structure.headers import segment_header
+    from catena.structure.views import segment_header
 
     rows = []
     for hit in found.segments:

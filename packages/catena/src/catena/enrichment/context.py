@@ -17,7 +17,7 @@ from catena.model.errors import ParameterError
 from catena.model.ids import digest
 from catena.model.options import check_options
 from catena.model.places import TITLE
-from catena.structure.headers import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
+from catena.structure.views import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
 from catena.text.words import same_words
 
 if TYPE_CHECKING:

@@ -1,5 +1,3 @@
-from .aligned_text import atom_keys as atom_keys
-from .aligned_text import atoms_of as atoms_of
 from .fidelity_alignment import align as align
 from .fidelity_check import Fidelity as Fidelity
 from .fidelity_check import FidelityOptions as FidelityOptions
@@ -21,4 +19,6 @@ from .llm_markdown import Formatted as Formatted
 from .llm_markdown import format_markdown as format_markdown
 from .llm_markdown import planned_answer as planned_answer
 from .llm_markdown import window_count as window_count
+from .source import atom_keys as atom_keys
+from .source import atoms_of as atoms_of
 from .source import source_of as source_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import fsum, inf
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from annotated_types import Ge, Le, Lt
 
@@ -135,14 +135,8 @@ class PageFidelity:
 
     def as_json(self) -> dict[str, Any]:
         """Return the page as an object of `FidelityReport.as_json`."""
-        return {
-            "page": self.page,
-            "recall": round(self.recall, 6),
-            "precision": round(self.precision, 6),
-            "order": round(self.order, 6),
-            "state": self.state,
-            "faults": [{"kind": fault.kind, "detail": fault.detail} for fault in self.faults],
-        }
+        shares = {name: round(getattr(self, name), 6) for name in ("recall", "precision", "order")}
+        return {"page": self.page, **shares, "state": self.state, "faults": [asdict(fault) for fault in self.faults]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,11 +196,11 @@ def _summary(values: Iterable[float]) -> dict[str, float]:
     return {"mean": round(sum(shares) / len(shares), 6), "min": round(min(shares), 6)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A fault and the word of the source at which it was found, from 0."""
+class _Found(NamedTuple):
+    """A fault, and the word of the source at which it was found, from 0."""
 
-    fault: Fault
+    kind: str
+    detail: str
     at: int
     words: int = 0  # plain words that it is about; 0 where a value or more is at stake
 
@@ -325,8 +319,8 @@ def _faults(side: _Comparison, options: FidelityOptions, prompt: str, previous: 
     found = list(_residues(side, prompt))
     if sum(one.words for one in found) <= options.stray_words:
         found = [one for one in found if not one.words]
-    found += [_Found(fault=fault, at=0) for fault in _of_the_whole(side, previous)]
-    return [one.fault for one in sorted(found, key=lambda one: one.at)]
+    found += [_Found(fault.kind, fault.detail, 0) for fault in _of_the_whole(side, previous)]
+    return [Fault(kind=one.kind, detail=one.detail) for one in sorted(found, key=lambda one: one.at)]
 
 
 def _residues(side: _Comparison, prompt: str) -> Iterator[_Found]:
@@ -358,23 +352,22 @@ def _residue(
     come = [side.answer.words[i] for i in new]
     plain = all(word.kind not in _VALUES for word in (*gone, *come))
     if gone and come and max(len(gone), len(come)) <= _CHANGED:
-        fault = Fault(kind="changed-word" if plain else "changed-value", detail=f"{_phrase(gone)} → {_phrase(come)}")
-        yield _Found(fault=fault, at=lost[0], words=max(len(gone), len(come)) if plain else 0)
+        kind, words = ("changed-word", max(len(gone), len(come))) if plain else ("changed-value", 0)
+        yield _Found(kind, f"{_phrase(gone)} → {_phrase(come)}", lost[0], words)
         return
     if gone:
         cut = len(gone) >= _CUT and not come and lost[-1] == len(side.source.words) - 1
-        fault = Fault(kind="truncation" if cut else "omission", detail=_phrase(gone))
-        yield _Found(fault=fault, at=lost[0], words=len(gone) if plain else 0)
+        yield _Found("truncation" if cut else "omission", _phrase(gone), lost[0], len(gone) if plain else 0)
     if come:
         kind = origin([word.key for word in come], *known)
-        yield _Found(fault=Fault(kind=kind, detail=_phrase(come)), at=at, words=len(come) if plain else 0)
+        yield _Found(kind, _phrase(come), at, len(come) if plain else 0)
 
 
 def _disorder(side: _Comparison) -> Iterator[_Found]:
     for run in excuses.moved_runs(side.aligned):
         if not side.settled.issuperset(run):
             words = [side.answer.words[i] for i in run]
-            yield _Found(fault=Fault(kind="order", detail=_phrase(words)), at=side.aligned.here[run[0]])
+            yield _Found("order", _phrase(words), side.aligned.here[run[0]])
 
 
 def _merged(side: _Comparison) -> Iterator[_Found]:
@@ -391,7 +384,7 @@ def _merged(side: _Comparison) -> Iterator[_Found]:
         whole = side.answer.words[place].key
         if not broken and counts[whole] <= 0 and all(counts[words[one].key] > 0 for one in parts):
             detail = f"{_phrase([words[one] for one in parts])} → {whole!r}"
-            yield _Found(fault=Fault(kind="merged-words", detail=detail), at=parts[0])
+            yield _Found("merged-words", detail, parts[0])
 
 
 def _changed_units(side: _Comparison) -> Iterator[_Found]:
@@ -403,8 +396,7 @@ def _changed_units(side: _Comparison) -> Iterator[_Found]:
         printed = side.source.words[place]
         capitals = side.source.lines[printed.line].text.isupper()
         if printed.key == word.key and printed.text != word.text and not capitals:
-            detail = f"{printed.text} → {word.text}"
-            yield _Found(fault=Fault(kind="changed-value", detail=detail), at=place)
+            yield _Found("changed-value", f"{printed.text} → {word.text}", place)
 
 
 def _of_the_whole(side: _Comparison, previous: Words) -> Iterator[Fault]:
@@ -433,12 +425,8 @@ def _shares(side: _Comparison, options: FidelityOptions, faults: Sequence[Fault]
     here = range(len(answer.words))
     in_row = {i: answer.lines[answer.words[i].line].kind == "row" for i in here}
     in_table = {source.words[aligned.here[i]].line for i in here if aligned.here[i] >= 0 and in_row[i]}
-    weights = {kind: 1.0 for kind in get_args(Kind)} | {
-        "number": options.number,
-        "unit": options.unit,
-        "symbol": options.unit,
-        "negation": options.negation,
-    }
+    values = {"number": options.number, "unit": options.unit, "symbol": options.unit, "negation": options.negation}
+    weights = dict.fromkeys(get_args(Kind), 1.0) | values
 
     def weight(word: Word, table: bool) -> float:
         return weights[word.kind] * options.cell if table else weights[word.kind]

@@ -171,11 +171,7 @@ def _announces(run: HeadingCandidate, later: Sequence[tuple[str, int]]) -> bool:
 
 
 def _title(
-    rows: Rows,
-    runs: Candidates,
-    liked: Candidates,
-    measures: Measures,
-    title: str,
+    rows: Rows, runs: Candidates, liked: Candidates, measures: Measures, title: str
 ) -> HeadingCandidate | None:
     """Return the lines of the first page that print the document's title: larger than any heading of the file."""
     first = [run for run in runs if run.page == rows[0].page] if rows else []
@@ -217,11 +213,7 @@ def _named_end(rows: Rows, start: int, end: int, named: str) -> int:
 
 
 def _front_matter(
-    rows: Rows,
-    runs: Candidates,
-    run: HeadingCandidate,
-    measures: Measures,
-    taken: frozenset[int],
+    rows: Rows, runs: Candidates, run: HeadingCandidate, measures: Measures, taken: frozenset[int]
 ) -> bool:
     """Tell if a run of the first page is an author, a date or the like: no text follows under it."""
     if _is_first(run) or any(_prose(rows[i], measures) for i in range(run.start) if i not in taken):

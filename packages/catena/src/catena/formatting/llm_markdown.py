@@ -17,20 +17,23 @@ from catena.effects.budget import approximate_tokens
 from catena.effects.planning import StandIn
 from catena.effects.ports import Completion
 from catena.effects.steps import Complete, Failed, Request, Step
-from catena.formatting.aligned_text import (
+from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, FidelityReport, PageFidelity, fidelity
+from catena.formatting.heading_levels import flat, heading_lines, with_levels
+from catena.formatting.layout_markdown import LayoutOptions, format_layout
+from catena.formatting.source import (
     AlignedText,
     NoBorder,
+    SourceText,
+    SourceWindow,
     Stretch,
     atom_keys,
     atoms_of,
     piece_of,
     placed,
+    source_of,
     stitch,
+    windows_of,
 )
-from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, FidelityReport, PageFidelity, fidelity
-from catena.formatting.heading_levels import flat, heading_lines, with_levels
-from catena.formatting.layout_markdown import LayoutOptions, format_layout
-from catena.formatting.source import SourceText, SourceWindow, source_of, windows_of
 from catena.model import Document
 from catena.model.errors import ServiceError
 from catena.model.layout import Parsed
@@ -201,11 +204,7 @@ def draft(
     second = yield from _answer(prompt, asked, PURPOSE_AGAIN, checker)
     best = max((first, second), key=lambda found: (found.faithful, found.fidelity.worst if found.fidelity else -1.0))
     return WindowDraft(
-        window=window,
-        piece=best.piece,
-        fidelity=best.fidelity,
-        again=True,
-        faults=(*first.faults, *second.faults),
+        window=window, piece=best.piece, fidelity=best.fidelity, again=True, faults=(*first.faults, *second.faults)
     )
 
 

@@ -27,11 +27,10 @@ from catena.model.figures import FIGURE, figure_links
 from catena.model.places import SEPARATOR
 from catena.structure import segmentation
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
-from catena.structure.figure_views import surroundings, with_figure_views
-from catena.structure.headers import context_search_views, titles_above
 from catena.structure.passages import prose
 from catena.structure.segment_tree import Segmentation, mark_generated
 from catena.structure.segmentation import segment_with_llm
+from catena.structure.views import context_search_views, surroundings, titles_above, with_figure_views
 from catena.text.words import count_tokens
 
 if TYPE_CHECKING:

@@ -46,12 +46,21 @@ from catena.structure.chunking import (
 )
 from catena.structure.contents import content_outline
 from catena.structure.embedding_segmentation import EmbeddingOptions
-from catena.structure.figure_views import CAPTION, mark_figures, with_figure_views
-from catena.structure.headers import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, headed_views, searchable
 from catena.structure.headings import outline
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
 from catena.structure.segmentation import SegmentOptions
-from catena.structure.table_definitions import TABLE, table_views
+from catena.structure.views import (
+    CAPTION,
+    CONTEXT,
+    DOCUMENT_SUMMARY,
+    SECTION_SUMMARY,
+    TABLE,
+    headed_views,
+    mark_figures,
+    searchable,
+    table_views,
+    with_figure_views,
+)
 from catena.text.headings import plain_title
 
 if TYPE_CHECKING:

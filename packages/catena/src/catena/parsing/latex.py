@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from catena.parsing import latex_commands as known
-from catena.parsing.latex_commands import accented, german, symbol, typeset, unit
-from catena.parsing.latex_tokens import Reader, Token, as_source, caption_of
+from catena.parsing import latex_tokens as known
+from catena.parsing.latex_tokens import Reader, Token, accented, as_source, caption_of, german, symbol, typeset, unit
 from catena.parsing.runs import readable_text
 from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
 from catena.text.loaded import MARKDOWN
@@ -119,25 +118,25 @@ class _Writer:
             self._note(f"its macros {self.reader.spent}; the rest is left as written")
 
     def _token(self, token: Token) -> None:
-        kind = token.kind
-        if kind in {"text", "code", "math", "display"}:
-            self._inline(token)
-        elif kind in {"space", "~"}:
-            self._words[-1].append(" ")
-        elif kind == "par":
-            self._flush() if len(self._words) == 1 else self._words[-1].append(" ")
-        elif kind == "command":
-            self._command(token)
-        elif kind == "raw":
-            self._raw(token)
-        elif kind == "fence":
-            self._fence(token)
-        elif kind == "begin":
-            self._begin(token.text)
-        elif kind == "end":
-            self._end(token.text)
-        else:
-            self._mark(token)
+        match token.kind:
+            case "text" | "code" | "math" | "display":
+                self._inline(token)
+            case "space" | "~":
+                self._words[-1].append(" ")
+            case "par":
+                self._flush()
+            case "begin":
+                self._begin(token.text)
+            case "end":
+                self._end(token.text)
+            case "command":
+                self._command(token)
+            case "raw":
+                self._raw(token)
+            case "fence":
+                self._fence(token)
+            case _:
+                self._mark(token)
 
     def _inline(self, token: Token) -> None:
         words = self._words[-1]
@@ -318,12 +317,12 @@ class _Writer:
             self._flush()
 
     def _title(self, _: str) -> None:
-        self.reader.optional()
-        self._argument(self._titled)
+        def titled(title: str) -> None:
+            self._title_words = title[:MAX_TITLE].rstrip()
+            self.title = _FOOTNOTE.sub("", self._title_words).strip()
 
-    def _titled(self, title: str) -> None:
-        self._title_words = title[:MAX_TITLE].rstrip()
-        self.title = _FOOTNOTE.sub("", self._title_words).strip()
+        self.reader.optional()
+        self._argument(titled)
 
     def _in_front(self, name: str) -> None:
         self.reader.optional()

@@ -1,31 +1,45 @@
-"""Cut LaTeX source into tokens, and expand its macros within limits; mathematics and verbatim text stay whole."""
+"""Cut LaTeX source into tokens, expand its macros within limits, and print its symbols, accents and units.
+
+Mathematics and verbatim text stay whole.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import tomllib
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from pylatexenc.latex2text import LatexNodes2Text, get_default_latex_context_db
+
+_KNOWN: Mapping[str, Any] = tomllib.loads(files("catena").joinpath("data", "latex.toml").read_text(encoding="utf-8"))
 
 
-def names(listed: str) -> tuple[str, ...]:
-    """Split a list of names at its spaces."""
-    return tuple(listed.split())
+def listed(name: str) -> frozenset[str]:
+    """Return the names of commands or environments under a key of the table `data/latex.toml`."""
+    return frozenset(_KNOWN[name].split())
 
 
-VERBATIM = frozenset(
-    names(
-        "verbatim verbatim* Verbatim Verbatim* BVerbatim lstlisting minted alltt tikzpicture pgfpicture forest "
-        "filecontents filecontents*"
-    )
-)
-MATH = frozenset(
-    names(
-        "equation align gather multline flalign alignat eqnarray displaymath math dmath xalignat IEEEeqnarray "
-        "equation* align* gather* multline* flalign* alignat* eqnarray* displaymath* math* dmath* xalignat* "
-        "IEEEeqnarray*"
-    )
-)
+RANKS = {name: rank for rank, name in enumerate(_KNOWN["ranks"].split())}
+DEFINITIONS = ("newcommand", "renewcommand", "providecommand", "def", "let")
+FILES = listed("files")
+LISTS = dict.fromkeys(listed("bullets"), False) | dict.fromkeys(listed("numbered"), True)
+"""Environments that are lists, and whether they are numbered."""
+
+QUOTES, TABLES, FLOATS = listed("quotes"), _KNOWN["tables"], _KNOWN["floats"]
+UNSEEN_OPTIONS, STATEMENTS = _KNOWN["unseen_options"], _KNOWN["statements"]
+FRONT = ("subtitle", "author", "affil", "affiliation", "institute", "address", "date")
+"""What the title of a document is printed with, in this order."""
+
+INVISIBLE = {name: arguments for arguments, names in _KNOWN["invisible"].items() for name in names.split()}
+"""Commands that print none of the arguments that are listed here (m in braces, o in brackets)."""
+
+VERBATIM = listed("verbatim")
+MATH = listed("math") | {f"{name}*" for name in listed("math")}
 
 _ENVIRONMENT = re.compile(r"\\(begin|end)[ \t]*\{([^{}\\\n]{0,80})\}")
 _COMMAND = re.compile(r"\\(?:(?P<word>[A-Za-z@]+\*?)(?:[ \t]*\n?[ \t]*(?!\n)|[ \t]*)|(?P<sign>.|\n|\Z))", re.DOTALL)
@@ -400,3 +414,76 @@ class Reader:
 def as_source(tokens: Sequence[Token]) -> str:
     """Return tokens as they were written."""
     return "".join(token.source for token in tokens)
+
+
+ACCENTS = frozenset("'`^\"~=.cvuHkrbdt")  # names of commands that put a mark on the next letter
+
+DOTLESS = {"i": "i", "j": "j"}  # letters that bear an accent instead of their dot
+_TYPOGRAPHY = (("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("?`", "¿"), ("!`", "¡"), ("`", "‘"), ("'", "’"))
+_ANY = re.compile("|".join(re.escape(mark) for mark, _ in _TYPOGRAPHY))
+_PRINTED = dict(_TYPOGRAPHY)
+_SHORTHANDS: Mapping[str, str] = _KNOWN["german"]
+_SHORTHAND = re.compile("|".join(map(re.escape, _SHORTHANDS)))
+
+
+def german(words: str) -> str:
+    """Return words with the shorthands of German sources as they are printed: f"ur is für."""
+    return _SHORTHAND.sub(lambda match: _SHORTHANDS[match.group()], words)
+
+
+def typeset(words: str) -> str:
+    """Return words with dashes and quotation marks as they are printed."""
+    return _ANY.sub(lambda match: _PRINTED[match.group()], words)
+
+
+@lru_cache(maxsize=4096)
+def symbol(name: str) -> str | None:
+    """Return the character that a command prints, or None where it is no such command."""
+    if name in _KNOWN["symbols"]:
+        return str(_KNOWN["symbols"][name])
+    spec = _database().get_macro_spec(name)
+    printed = getattr(spec, "simplify_repl", None)
+    return printed if isinstance(printed, str) and "%" not in printed and printed[:1] != "<" else None
+
+
+@lru_cache(maxsize=4096)
+def accented(mark: str, letters: str) -> str:
+    """Return letters of which the first bears an accent: e with ' is é."""
+    first, rest = letters[:1], letters[1:]
+    printed = _to_text().latex_to_text(f"\\{mark}{{{first}}}") if first.isalpha() else first
+    return unicodedata.normalize("NFC", printed) + rest
+
+
+@lru_cache(maxsize=1)
+def _database() -> Any:
+    return get_default_latex_context_db()
+
+
+@lru_cache(maxsize=1)
+def _to_text() -> LatexNodes2Text:
+    return LatexNodes2Text()
+
+
+_PREFIXES: Mapping[str, str] = _KNOWN["prefixes"]
+_UNITS: Mapping[str, str] = {**_PREFIXES, **_KNOWN["units"]}
+_POWERS = {"squared": "²", "cubed": "³"}
+
+
+def unit(tokens: Sequence[Token]) -> str:
+    r"""Return a unit as it is printed, with "·" between its parts and "/" before those behind \per.
+
+    Of a command that is no unit known here, the name is printed.
+    """
+    printed, between = "", ""
+    for token in tokens:
+        if token.kind not in {"command", "text"}:
+            continue
+        name = token.text.rstrip("*") if token.kind == "command" else ""
+        if name == "per":
+            between = "/"
+        elif name in _POWERS:
+            printed += _POWERS[name]
+        else:
+            printed += (between if printed or between == "/" else "") + (_UNITS.get(name, name) or token.text)
+            between = "" if name in _PREFIXES or not name else "·"
+    return printed

@@ -66,7 +66,7 @@ def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
 
 
 def _send_document(request: Mapping[str, Any], data: bytes, limits: Limits, replies: IO[bytes]) -> None:
-    from catena.parsing.readers import kind_of
+    from catena.parsing.protocol import kind_of
 
     cap_seconds(limits.seconds)
     kind = kind_of(data, request["name"])

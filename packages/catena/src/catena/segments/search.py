@@ -21,7 +21,7 @@ from catena.retrieval.multi_route import retrieve
 from catena.retrieval.queries import Queries, decompose, generate_queries, search_all
 from catena.segments import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.segments.calibration import Calibration, Constant, OnFailure, probabilities, rerank
-from catena.structure.headers import DSRAG, HeaderTemplate, context_view, segment_header
+from catena.structure.views import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.text.words import count_tokens
 
 if TYPE_CHECKING:

@@ -283,11 +283,7 @@ def _kind(text: str, section: Section, blocks: Sequence[Block]) -> ChunkKind:
 
 
 def cut_fixed(
-    document: Document,
-    sections: Sequence[Section] | None = None,
-    *,
-    tokens: int = 200,
-    count: Counter = count_tokens,
+    document: Document, sections: Sequence[Section] | None = None, *, tokens: int = 200, count: Counter = count_tokens
 ) -> tuple[Chunk, ...]:
     """Cut a document into runs of whole sentences of at most `tokens` tokens (FLC-100, -200, -300).
 

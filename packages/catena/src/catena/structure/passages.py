@@ -13,7 +13,7 @@ from catena.model.ids import span_id
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
 from catena.structure.division import Counter
-from catena.structure.headers import body_of, headed_views, is_contents, searchable
+from catena.structure.views import body_of, headed_views, is_contents, searchable
 from catena.text.words import count_tokens, sentence_ends
 
 PASSAGE = "passage"
@@ -34,7 +34,7 @@ def passages_of(
 
     They are cut as `catena.structure.chunking.cut` cuts a section: between blocks, sentences and rows, none longer
     than `max_tokens`. Their positions are those among the passages, from 0. One that is a heading alone says so in
-    its metadata (`heading_only`), as such chunks do; `catena.structure.headers.searchable` leaves it out.
+    its metadata (`heading_only`), as such chunks do; `catena.structure.views.searchable` leaves it out.
 
     Args:
         chunk: of any length; one of up to `max_tokens` is its only passage.
