@@ -13,7 +13,6 @@ from library_cases import TEXTS, WORDS, boards, text_entry
 from catena.effects import FetchChunks, FetchText, FindNames, Step
 from catena.model import Entry, ViewVectors
 from catena.store import LibraryStore
-from catena_bench.server_material import material
 from catena_server import ElasticsearchTransport, IndexLayout
 from catena_server import actions as records
 from catena_server.indices import create, refresh
@@ -68,24 +67,8 @@ def test_names_are_those_of_the_embedded_library(
             assert drive(find_names(request, layout)) == store.names(request), request
 
 
-@pytest.mark.slow
-def test_names_of_look_alike_documents_are_those_of_the_embedded_library(
-    drive: Drive, es_url: str, fresh_index: Callable[..., str], tmp_path: Path, data_at: Callable[..., Path]
-) -> None:
-    held = material(data_at("similar_docs"), questions=10**6)
-    layout, store = filled(drive, fresh_index(es_url, "c-alike"), tmp_path, held.entries)
-    with store:
-        for query in held.questions:
-            request = FindNames(query=query)
-            assert drive(find_names(request, layout)) == store.names(request), query
-
-
 def test_chunks_and_texts_are_those_of_the_embedded_library(
-    drive: Drive,
-    es_url: str,
-    fresh_index: Callable[..., str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    drive: Drive, es_url: str, fresh_index: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "PIECE", 7)
     monkeypatch.setattr("catena_server.lookups.PIECE", 7)

@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from blockbuster import blockbuster_ctx
 from elasticsearch import AsyncElasticsearch, Elasticsearch
-from opened_stores import elasticsearch_store, opensearch_store
-from opensearchpy import OpenSearch
+from opened_stores import elasticsearch_store
 
-from catena.effects import FetchChunks, FetchText, FindNames, run
+from catena.effects import FetchChunks, FetchText, FindNames
 from catena.enrichment import StaticEmbedder
 from catena.library import Library
 from catena.model import (
@@ -25,7 +22,6 @@ from catena.model import (
     ServerError,
     UnknownDocumentError,
 )
-from catena.retrieval import retrieve
 from catena.testing import FakeEmbedder
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
 from catena_server import Call, ElasticsearchTransport, ServerLibrary
@@ -46,14 +42,10 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["elasticsearch", "opensearch"])
-def opened(request: pytest.FixtureRequest, files: Path, fresh_index: Callable[..., str]) -> Iterator[ServerLibrary]:
-    url = request.getfixturevalue("es_url" if request.param == "elasticsearch" else "os_url")
-    key = request.getfixturevalue("es_api_key") if request.param == "elasticsearch" else ""
-    connection = {"api_key": key} if key else None
-    name = fresh_index(url, "d")
-    with ServerLibrary.open(url, name, product=request.param, connection=connection, home=files) as library:
-        yield library
+@pytest.fixture
+def opened(product: tuple[Any, str], files: Path, fresh_index: Callable[..., str]) -> ServerLibrary:
+    transport, url = product
+    return ServerLibrary.open(transport, fresh_index(url, "d"), home=files)
 
 
 @pytest.fixture
@@ -105,18 +97,6 @@ def test_questions_are_answered_as_by_the_embedded_library(library: ServerLibrar
     ]
 
 
-def test_nothing_blocks_the_event_loop(library: ServerLibrary) -> None:
-    wanted = [library.search(question, k=3) for question in QUESTIONS]
-
-    async def asked() -> list[Any]:
-        with blockbuster_ctx(scanned_modules=["catena"]):
-            found = await asyncio.gather(*(library.asearch(question, k=3) for question in QUESTIONS))
-        await library.aclose()
-        return list(found)
-
-    assert asyncio.run(asked()) == wanted
-
-
 def test_the_store_keeps_the_laws_of_stores(library: ServerLibrary) -> None:
     vector = StaticEmbedder().embed_query(QUESTIONS[0])
     assert problems_of_store(library.store, QUESTIONS[0], vector) == ()
@@ -147,19 +127,6 @@ def test_documents_are_replaced_deleted_and_read_back(library: ServerLibrary, fi
     assert library.stats().documents == 3
 
 
-def test_a_set_built_anew_answers_the_same(library: ServerLibrary) -> None:
-    before = library.search(QUESTIONS[0], k=6)
-    library.store.rebuild(shards=2)
-    assert library.store.layout.shards == 2
-    assert ids(library.search(QUESTIONS[0], k=6))[:1] == ids(before)[:1]
-    assert library.verify() == ()
-
-
-def test_without_a_graph_its_search_says_so(library: ServerLibrary) -> None:
-    with pytest.raises(LibraryError, match="no graph"):
-        library.search_graph("clock")
-
-
 def test_clients_of_the_user_open_the_same_set(
     es_url: str, es_api_key: str, fresh_index: Callable[..., str], files: Path
 ) -> None:
@@ -181,13 +148,6 @@ def test_clients_of_the_user_open_the_same_set(
             await library.aclose()
 
     asyncio.run(asked())
-
-
-def test_a_node_that_is_gone_is_passed_over(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> None:
-    urls, name = ["http://127.0.0.1:9", es_url], fresh_index(es_url, "d")
-    settings = {"api_key": es_api_key} if es_api_key else {}
-    with elasticsearch_store(urls, name, embedder=StaticEmbedder(), **settings) as store:
-        assert [store.fingerprint("none") for _ in range(4)] == [None] * 4
 
 
 def test_the_server_tells_what_it_refuses(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> None:
@@ -220,25 +180,3 @@ def test_the_server_tells_what_it_refuses(es_url: str, es_api_key: str, fresh_in
         with pytest.raises(ServerError, match=r"index\.blocks\.write") as caught:
             transport.perform(Call(method="PUT", path=f"/{name}/_doc/1", body={"n": 1}))
         assert (caught.value.status, caught.value.kind) == (403, "cluster_block_exception")
-
-
-def test_stores_of_both_products_rank_the_same(
-    es_url: str, es_api_key: str, os_url: str, fresh_index: Callable[..., str], files: Path
-) -> None:
-    rankings = []
-    settings = {"api_key": es_api_key} if es_api_key else {}
-    with OpenSearch(os_url) as client:
-        stores = [
-            elasticsearch_store(es_url, fresh_index(es_url, "d"), embedder=StaticEmbedder(), **settings),
-            opensearch_store(client, fresh_index(os_url, "d"), embedder=StaticEmbedder()),
-        ]
-        for store in stores:
-            transport = store._transport
-            library = ServerLibrary.open(transport, store.layout.name, home=files)
-            library.index(files)
-            rankings.append([run(retrieve(question, k=5), library.services) for question in QUESTIONS])
-            library.close()
-    for one, other in zip(*rankings, strict=True):
-        assert ids(one) == ids(other)
-        scores = ([hit.score for hit in ranking.hits] for ranking in (one, other))
-        np.testing.assert_allclose(*scores, atol=1e-4)

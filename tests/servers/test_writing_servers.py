@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,20 +16,11 @@ from fake_server import Killed
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from catena.effects import Handler, Services, Step, run
-from catena.model import Chunk, Document, Entry, LibraryError, Outcome, ServerError, UnknownDocumentError, View
-from catena_server import (
-    BulkOptions,
-    Call,
-    ElasticsearchTransport,
-    Flavour,
-    IndexLayout,
-    OpenSearchTransport,
-    Pause,
-    StoredChunk,
-)
+from catena.model import Chunk, Document, Entry, Outcome, ServerError, UnknownDocumentError, View
+from catena_server import BulkOptions, Call, Flavour, IndexLayout, Pause, StoredChunk
 from catena_server.calls import Cursor, ResultPage, items
 from catena_server.contents import documents, export, fingerprint, get, ledger, stats, verify
-from catena_server.indices import create, loading, open_layout, open_or_create, refresh
+from catena_server.indices import create, loading, open_layout, refresh
 from catena_server.rebuilding import rebuild, vectors_of
 from catena_server.writing import Addition, delete, put, record
 
@@ -58,16 +49,9 @@ class Server:
         return run(step, Services(handlers={Call: Handler(identity="es", call=self.perform), Pause: pause}))
 
 
-@pytest.fixture(params=["elasticsearch", "opensearch"])
-def server(request: pytest.FixtureRequest, es_api_key: str) -> Iterator[Server]:
-    if request.param == "elasticsearch":
-        url = request.getfixturevalue("es_url")
-        transport: Any = ElasticsearchTransport.connect(url, api_key=es_api_key or None)
-    else:
-        url = request.getfixturevalue("os_url")
-        transport = OpenSearchTransport.connect(url)
-    yield Server(transport, url)
-    transport.close()
+@pytest.fixture
+def server(product: tuple[Any, str]) -> Server:
+    return Server(*product)
 
 
 @pytest.fixture
@@ -229,11 +213,3 @@ def test_a_set_is_rebuilt_with_other_shards(server: Server, layout: IndexLayout)
     for entry, _ in entries:
         assert server.run(get(entry.document.id, wanted)) == entry
     assert server.run(verify(wanted, server.flavour)) == ()
-
-
-def test_an_index_of_others_and_an_older_format_are_refused(server: Server, fresh_index: Callable[..., str]) -> None:
-    name = fresh_index(server.url, "b")
-    theirs = {"mappings": {"properties": {"x": {"type": "text"}}}}
-    server.transport.perform(Call(method="PUT", path=f"/{name}-chunks", body=theirs))
-    with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
-        server.run(open_or_create(name, replace(LAYOUT, name=name), server.flavour))
