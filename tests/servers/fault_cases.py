@@ -10,7 +10,7 @@ from typing import Any
 
 from entry_cases import plain
 
-from catena.effects import Retry
+from catena.effects import Embedder, Retry
 from catena.testing import FakeEmbedder
 from catena_bench.servers import SearchCluster, ask
 from catena_server import BulkOptions, Call, ElasticsearchTransport, Flavour, ServerOptions, ServerStore, Transport
@@ -57,6 +57,12 @@ class Beside:
         self._transport.close()  # type: ignore[attr-defined]
 
 
+def made(transport: Transport, name: str, model: Embedder | None = MODEL, **how: Any) -> ServerStore:
+    """Open a set, or make it; without a model that of the set counts."""
+    vectors: dict[str, Any] = {} if model is None else {"embedder_identity": model.identity, "dim": model.dim}
+    return ServerStore.open(transport, name, **vectors, **how)
+
+
 @contextmanager
 def opened(
     urls: Sequence[str], name: str, *, options: ServerOptions = QUICK, timeout: float = 5.0, **shape: Any
@@ -64,9 +70,7 @@ def opened(
     """Open a set on a cluster: three shards, each twice, by default."""
     beside = Beside(ElasticsearchTransport.connect(urls, timeout=timeout))
     shape = {"shards": 3, "replicas": 1, **shape}
-    with ServerStore.open(
-        beside, name, embedder_identity=MODEL.identity, dim=MODEL.dim, options=options, **shape
-    ) as store:
+    with made(beside, name, options=options, **shape) as store:
         yield store, beside
 
 

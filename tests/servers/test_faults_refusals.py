@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fault_cases import MODEL, QUICK, assert_whole, documents, indices_of, opened
-from opened_stores import elasticsearch_store, opensearch_store
+from fault_cases import QUICK, assert_whole, documents, indices_of, made, opened
 
 from catena.effects import Retry
-from catena.model import CatenaError, LibraryError, ModelMismatchError, ServerError
+from catena.model import CatenaError, LibraryError, ServerError
 from catena_bench.servers import SearchCluster, ask
-from catena_server import BulkOptions, ServerOptions
-from catena_server.index_layout import META
+from catena_server import BulkOptions, ElasticsearchTransport, OpenSearchTransport, ServerOptions
 
 SMALL = {"shards": 1, "replicas": 0}
 ONE_TRY = ServerOptions(
@@ -91,60 +89,19 @@ def test_an_index_of_others_under_a_name_of_ours_is_left_alone(
     url = es_cluster.urls[0]
     ask(f"{url}/{name}-{part}", method="PUT", body={"mappings": {"properties": {"x": {"type": "text"}}}})
     with pytest.raises(CatenaError, match=rf"{name}-{part}") as caught:
-        elasticsearch_store(url, name, embedder=MODEL)
+        made(ElasticsearchTransport.over(url), name)
     assert isinstance(caught.value, LibraryError)
     assert "nothing" in str(caught.value)
     assert f"{name}-chunks-1" not in indices_of(url, name)
     assert list(ask(f"{url}/{name}-{part}/_mapping")[f"{name}-{part}"]["mappings"]["properties"]) == ["x"]
 
 
-def remapped(url: str, name: str, **changes: Any) -> None:
-    """Make the chunks of a set anew, by others: with another mapping, or another word on what they are."""
-    (index, held), *_ = ask(f"{url}/{name}-chunks").items()
-    mappings = held["mappings"]
-    mappings["_meta"][META] |= changes.pop("meta", {})
-    mappings["properties"] |= changes
-    ask(f"{url}/{index}", method="DELETE")
-    ask(f"{url}/{index}", method="PUT", body={"mappings": mappings, "aliases": {f"{name}-chunks": {}}})
-
-
-@pytest.mark.parametrize(
-    ("changes", "kind", "what"),
-    [
-        ({"meta": {"format": 99}}, LibraryError, "format 99"),
-        ({"meta": {"embedder": "another"}}, ModelMismatchError, "'another'"),
-        ({"meta": {"dim": 4}}, LibraryError, "vectors.default"),
-        ({"meta": {"later": 1}}, LibraryError, "later"),
-        ({"meta": {"shards": "three"}}, LibraryError, "shards"),
-        ({"terms": {"type": "text"}}, LibraryError, "terms"),
-        ({"document": {"type": "text"}}, LibraryError, "document"),
-        ({"position": {"type": "keyword"}}, LibraryError, "position"),
-        ({"words": {"properties": {"of_headed": {"type": "keyword"}}}}, LibraryError, "of_headed"),
-        (
-            {"vectors": {"properties": {"default": {"type": "dense_vector", "dims": 5}}}},
-            LibraryError,
-            "vectors.default",
-        ),
-    ],
-)
-def test_a_set_that_others_changed_is_named_and_not_written(
-    es_cluster: SearchCluster, name: str, changes: dict[str, Any], kind: type[CatenaError], what: str
-) -> None:
-    url = es_cluster.urls[0]
-    with opened([url], name, **SMALL) as (store, _):
-        store.put(documents(1)).check()
-    remapped(url, name, **changes)
-    with pytest.raises(kind, match=what):
-        elasticsearch_store(url, name, embedder=MODEL)
-    assert ask(f"{url}/{name}-chunks/_count")["count"] == 0
-
-
 def test_the_other_product_is_told(es_cluster: SearchCluster, os_url: str, name: str, fresh_index: Any) -> None:
     other = fresh_index(os_url, "w")
     with pytest.raises(ServerError, match=r"catena_server\.opensearch") as caught:
-        elasticsearch_store(os_url, other, embedder=MODEL)
+        made(ElasticsearchTransport.over(os_url), other)
     assert caught.value.retry is False
     assert indices_of(os_url, other) == set()
     with pytest.raises(ServerError, match=r"catena_server\.elasticsearch"):
-        opensearch_store(es_cluster.urls[0], name, embedder=MODEL)
+        made(OpenSearchTransport.over(es_cluster.urls[0]), name)
     assert f"{name}-chunks-1" not in indices_of(es_cluster.urls[0], name)

@@ -9,19 +9,11 @@ from typing import Any
 
 import pytest
 from elasticsearch import AsyncElasticsearch, Elasticsearch
-from opened_stores import elasticsearch_store
 
 from catena.effects import FetchChunks, FetchText, FindNames
 from catena.enrichment import StaticEmbedder
 from catena.library import Library
-from catena.model import (
-    DuplicateDocumentError,
-    FilterError,
-    LibraryError,
-    ModelMismatchError,
-    ServerError,
-    UnknownDocumentError,
-)
+from catena.model import DuplicateDocumentError, LibraryError, ModelMismatchError, ServerError, UnknownDocumentError
 from catena.testing import FakeEmbedder
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
 from catena_server import Call, ElasticsearchTransport, ServerLibrary
@@ -78,25 +70,6 @@ def test_files_end_as_in_the_embedded_library(opened: ServerLibrary, local: Libr
     assert len(opened.ledger()) == 5  # what was not read again is told as it was
 
 
-def test_questions_are_answered_as_by_the_embedded_library(library: ServerLibrary, local: Library) -> None:
-    for question in QUESTIONS:
-        found, wanted = library.search(question, k=6), local.search(question, k=6)
-        assert ids(found) == ids(wanted)
-        assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-4)
-    where = {"title": "Board Beta"}
-    assert ids(library.search("clock", where=where)) == ids(local.search("clock", where=where))
-    for each in (library, local):
-        with pytest.raises(FilterError, match=r"the field 'titel'. Did you mean 'title'\?"):
-            each.search("clock", where={"titel": "Board Beta"})
-    assert [each.segment.text for each in library.segments(QUESTIONS[0]).segments] == [
-        each.segment.text for each in local.segments(QUESTIONS[0]).segments
-    ]
-    one, other = library.search(QUESTIONS[0], k=2), local.search(QUESTIONS[0], k=2)
-    assert [segment.text for segment, _ in library.sections(one)] == [
-        segment.text for segment, _ in local.sections(other)
-    ]
-
-
 def test_the_store_keeps_the_laws_of_stores(library: ServerLibrary) -> None:
     vector = StaticEmbedder().embed_query(QUESTIONS[0])
     assert problems_of_store(library.store, QUESTIONS[0], vector) == ()
@@ -132,12 +105,13 @@ def test_clients_of_the_user_open_the_same_set(
 ) -> None:
     name, key = fresh_index(es_url, "d"), {"api_key": es_api_key} if es_api_key else {}
     with Elasticsearch(es_url, **key) as client:
-        made = elasticsearch_store(client, name, embedder=StaticEmbedder())
-        assert elasticsearch_store(client, name).layout == made.layout
+        transport = ElasticsearchTransport.over(client)
+        layout = made(transport, name, StaticEmbedder()).layout
+        assert made(transport, name, None).layout == layout
         with pytest.raises(ModelMismatchError):
-            elasticsearch_store(client, name, embedder=FakeEmbedder())
+            made(transport, name, FakeEmbedder())
         with pytest.raises(LibraryError, match="nothing was made"):
-            elasticsearch_store(client, f"{name}-none", embedder=StaticEmbedder(), create=False)
+            made(transport, f"{name}-none", StaticEmbedder(), create=False)
         ServerLibrary.open(client, name, home=files).index(files / "beta.md")
 
     async def asked() -> None:
