@@ -44,7 +44,7 @@ HX210 = {"document_id": "manuals/halden-hx210-manual.pdf"}
 @pytest.fixture(scope="module")
 def both(
     tmp_path_factory: pytest.TempPathFactory, es_url: str, es_api_key: str, module_index: Callable[..., str]
-) -> Iterator[tuple[Any, Any]]:
+) -> Iterator[tuple[Any, Any, asyncio.Runner]]:
     """One library, on a server and embedded, with the same documents and the same graph."""
     folder, name = tmp_path_factory.mktemp("adapters"), module_index(es_url, "w")
     shutil.copytree(MANUALS, folder / "manuals")
@@ -58,7 +58,9 @@ def both(
         local.build_graph()
         served.index(folder / "manuals")
         upload_graph(served.store.transport, name, local.graph)
-        yield served, local
+        with asyncio.Runner() as runner:  # one event loop, as connections are bound to it
+            yield served, local, runner
+            runner.run(served.aclose())
 
 
 def differences(found: Any, wanted: Any, at: str = "") -> Iterator[str]:
@@ -89,13 +91,21 @@ def ranked(library: Any, **options: Any) -> lc.CatenaRetriever:
 
 
 def staged(library: Any, *stages: BaseDocumentCompressor) -> Runnable[str, list[Document]]:
-    async def found(question: str) -> list[Document]:
-        documents = await ranked(library).ainvoke(question)
+    base = ranked(library)
+
+    def found(question: str) -> list[Document]:
+        documents = base.invoke(question)
+        for stage in stages:
+            documents = list(stage.compress_documents(documents, question))
+        return documents
+
+    async def afound(question: str) -> list[Document]:
+        documents = await base.ainvoke(question)
         for stage in stages:
             documents = list(await stage.acompress_documents(documents, question))
         return documents
 
-    return RunnableLambda(lambda question: asyncio.run(found(question)), found)
+    return RunnableLambda(found, afound)
 
 
 def segmented(library: Any) -> Runnable[str, list[Document]]:
@@ -179,9 +189,9 @@ async def awaited(way: Any, question: str) -> Any:
 
 @pytest.mark.parametrize(("ways", "name"), [(ways, name) for ways in (LANGCHAIN, LLAMA_INDEX) for name in ways])
 def test_a_library_on_a_server_answers_as_the_embedded_one(
-    ways: Mapping[str, Callable[[Any], Any]], name: str, both: tuple[Any, Any]
+    ways: Mapping[str, Callable[[Any], Any]], name: str, both: tuple[Any, Any, asyncio.Runner]
 ) -> None:
-    served, local = map(ways[name], both)
+    served, local = map(ways[name], both[:2])
     wanted = {question: asked(local, question) for question in QUESTIONS}
     assert any(wanted.values()) == (name != "figures")
     for question, answer in wanted.items():
@@ -190,10 +200,9 @@ def test_a_library_on_a_server_answers_as_the_embedded_one(
     async def side_by_side() -> list[Any]:
         with blockbuster_ctx(["catena", "langchain_catena", "llama_index_catena"]):
             found = await asyncio.gather(*(awaited(served, question) for question in wanted))
-        await both[0].aclose()
         return list(found)
 
-    assert list(differences(asyncio.run(side_by_side()), list(wanted.values()))) == []
+    assert list(differences(both[2].run(side_by_side()), list(wanted.values()))) == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from elasticsearch import AsyncElasticsearch, Elasticsearch
+from fault_cases import made
 
 from catena.effects import FetchChunks, FetchText, FindNames
 from catena.enrichment import StaticEmbedder
@@ -35,9 +36,14 @@ def files(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(product: tuple[Any, str], files: Path, fresh_index: Callable[..., str]) -> ServerLibrary:
+def opened(
+    product: tuple[Any, str], es_api_key: str, files: Path, fresh_index: Callable[..., str]
+) -> Iterator[ServerLibrary]:
     transport, url = product
-    return ServerLibrary.open(transport, fresh_index(url, "d"), home=files)
+    connection = {"api_key": es_api_key} if es_api_key and transport.flavour == "elasticsearch" else None
+    name = fresh_index(url, "d")
+    with ServerLibrary.open(url, name, product=transport.flavour, connection=connection, home=files) as library:
+        yield library
 
 
 @pytest.fixture
