@@ -156,7 +156,7 @@ def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(server: F
     assert told["states"] == {"indexed": 2}
     assert told["dropped"] == []
     assert {"passage"} <= set(value("status")["holds"]["views"])
-    assert {name for name, aliases in server.indices().items() if not aliases} == set()
+    assert {name for name, aliases in server.aliases().items() if not aliases} == set()
 
 
 def test_long_sections_fit_into_a_set_that_was_made_for_passages(server: FakeServer, tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_no_document_is_lost_by_reading_anew_unless_that_is_said(server: FakeSer
 def test_what_was_built_can_be_abandoned(server: FakeServer) -> None:
     call("index", ".")
     call("rebuild", "hx200.md", code=1)
-    assert any("catena-next" in alias for aliases in server.indices().values() for alias in aliases)
+    assert any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
     assert "as before" in call("rebuild", "--abandon").stdout
-    assert not any("catena-next" in alias for aliases in server.indices().values() for alias in aliases)
+    assert not any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
     assert len(held(server)) == 2
 
 
@@ -234,7 +234,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
 def test_a_set_that_is_not_there_is_said_and_none_is_made(server: FakeServer, command: list[str]) -> None:
     result = call(*command, "--name", "none", code=2)
     assert result.stderr.splitlines()[-1] == "Try: catena server index FILES --name NAME makes one"
-    assert server.indices() == {}
+    assert server.aliases() == {}
 
 
 def test_an_index_that_others_made_is_left_alone(server: FakeServer) -> None:
@@ -243,7 +243,7 @@ def test_an_index_that_others_made_is_left_alone(server: FakeServer) -> None:
     result = call("index", ".", "--name", "taken", code=2)
     assert "Catena did not make it; nothing was changed" in result.stderr
     assert "Try: another --name" in result.stderr
-    assert server.indices() == {"taken-chunks": set()}
+    assert server.aliases() == {"taken-chunks": set()}
 
 
 @pytest.mark.parametrize("command", [["index", "."], ["search", "fuse"]])
@@ -256,7 +256,7 @@ def test_vectors_of_another_model_are_refused(server: FakeServer, command: list[
 def test_a_budget_is_counted_by_one_process_only(server: FakeServer) -> None:
     llm = ["--context", "llm", "--llm", "m", "--base-url", "http://127.0.0.1:1", "--price-in", "1", "--budget", "1"]
     assert "--budget is counted in one process" in call("index", ".", *llm, "--workers", "2", code=2).stderr
-    assert server.indices() == {}
+    assert server.aliases() == {}
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, CancelledError])

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from graph_server import GraphServer
+from fake_server import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -193,7 +193,7 @@ def test_discs_of_documents_share_no_place_and_stay_on_the_page(sizes: list[int]
 def test_a_graph_on_a_server_is_drawn_around_the_chains(shelf: Path) -> None:
     with catena.Library.open(shelf / "walked", create=False) as library:
         found = library.search_graph(QUESTION)
-        served = upload_graph(GraphServer(), "set", library.graph)
+        served = upload_graph(FakeServer(), "set", library.graph)
         here, there = graph_shown(library.graph, found, 3), graph_shown(served, found, 500)
     assert isinstance(here, GraphShown)
     assert isinstance(there, GraphShown)

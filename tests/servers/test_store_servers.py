@@ -59,10 +59,6 @@ def local(files: Path, tmp_path: Path) -> Iterator[Library]:
         yield embedded
 
 
-def ids(ranking: Any) -> list[tuple[str, int, int]]:
-    return [(Path(hit.chunk.document_id).name, hit.chunk.start, hit.chunk.end) for hit in ranking.hits]
-
-
 def test_files_end_as_in_the_embedded_library(opened: ServerLibrary, local: Library, files: Path) -> None:
     told: list[int] = []
     outcomes = opened.index(files, progress=lambda progress: told.append(progress.done))

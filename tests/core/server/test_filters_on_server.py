@@ -8,10 +8,10 @@ import pickle
 from typing import Any
 
 import pytest
+from fake_server import holds
 from filter_cases import conditions, fields, filters
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from small_server import holds
 
 from catena.model import Chunk, Document, FilterError, matches
 from catena_server.filters import CONTAINED, DEEPEST, LONGEST, facet_fields, field_of, fields_seen, filter_query

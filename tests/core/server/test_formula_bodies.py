@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import log, log1p
 
 import pytest
+from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
-from search_server import SearchServer
 
 from catena.model import ParameterError, ServerError
 from catena_server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body, repeated
@@ -171,17 +171,17 @@ def test_words_and_terms_alone_are_asked_from_a_score_on() -> None:
 def test_the_ladder_is_the_logarithm_of_a_count(most: int, weight: float, data: st.DataObject) -> None:
     values = [f"t{n}" for n in range(most)]
     held = data.draw(st.lists(st.sampled_from(values), unique=True))
-    server = SearchServer({"c": {"terms": held}})
+    server = FakeServer.holding("c", {"c": {"terms": held}})
     for query, expected in ((ladder(values, weight), weight * log1p(len(held))), (count_query(values), len(held))):
-        rows = server._rows({"query": query, "size": 1}).get("hits", {"hits": []})["hits"]
+        rows = server.search("c-chunks", {"query": query, "size": 1})["hits"]["hits"]
         assert [row["_score"] for row in rows] == pytest.approx([expected] if held else [], rel=1e-6)
     assert count_of(weight * log1p(len(held)), weight) == len(held)
 
 
 def test_a_repeated_term_counts_as_often_as_a_chunk_carries_it() -> None:
-    server = SearchServer({"c": {"terms": repeated(["esp32", "esp32", "lora"])}})
+    server = FakeServer.holding("c", {"c": {"terms": repeated(["esp32", "esp32", "lora"])}})
     asked = repeated(["esp32", "esp32", "esp32", "lora"])
-    assert server._rows({"query": count_query(asked), "size": 1})["hits"]["hits"][0]["_score"] == 3.0
+    assert server.search("c-chunks", {"query": count_query(asked), "size": 1})["hits"]["hits"][0]["_score"] == 3.0
 
 
 def test_a_server_without_vectors_is_named_as_such() -> None:

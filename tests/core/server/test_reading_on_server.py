@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fake_server import FakeServer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from library_cases import TEXTS, text_entry
-from small_server import SmallServer
 
 from catena.effects import FetchChunks, FetchText
 from catena.model import ServerError
@@ -34,11 +34,13 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryStore]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[SmallServer]:
+def server() -> Iterator[FakeServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "PIECE", PIECE)
         patch.setattr(reading, "PIECE", PIECE)
-        yield SmallServer([action for each in TEXTS.items() for action in entry_actions(*text_entry(*each), LAYOUT)])
+        yield FakeServer.holding(
+            LAYOUT.name, [action for each in TEXTS.items() for action in entry_actions(*text_entry(*each), LAYOUT)]
+        )
 
 
 @settings(deadline=None)
@@ -46,47 +48,47 @@ def server() -> Iterator[SmallServer]:
 @example(asked=(("whole", 0, 14), ("whole", 14, 14), ("whole", 0, 15), ("whole", 15, 15), ("none", 0, 0)))
 @example(asked=(("long", 0, 32), ("long", 6, 8), ("long", 31, 32), ("long", 0, 33), ("long", 3, 2)))
 def test_texts_are_those_of_the_embedded_library(
-    embedded: LibraryStore, server: SmallServer, asked: tuple[tuple[str, int, int], ...]
+    embedded: LibraryStore, server: FakeServer, asked: tuple[tuple[str, int, int], ...]
 ) -> None:
     request = FetchText(spans=asked)
-    assert server.drive(texts(request, LAYOUT)) == embedded.texts(request)
+    assert server.run(texts(request, LAYOUT)) == embedded.texts(request)
 
 
 @settings(deadline=None)
 @given(asked=spans)
 @example(asked=(("long", 0, 10**12), ("long", 3, 5), ("short", -2, 1), ("long", 5, 3)))
 def test_chunks_are_those_of_the_embedded_library(
-    embedded: LibraryStore, server: SmallServer, asked: tuple[tuple[str, int, int], ...]
+    embedded: LibraryStore, server: FakeServer, asked: tuple[tuple[str, int, int], ...]
 ) -> None:
     request = FetchChunks(spans=tuple((key, first, min(end, 2**62)) for key, first, end in asked))
-    assert server.drive(chunks(request, LAYOUT)) == embedded.chunks(request)
+    assert server.run(chunks(request, LAYOUT)) == embedded.chunks(request)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pages_of_answers_lose_nothing(
-    embedded: LibraryStore, server: SmallServer, monkeypatch: pytest.MonkeyPatch, limit: int
+    embedded: LibraryStore, server: FakeServer, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr(reading, "_CHUNKS_AT_ONCE", limit)
     monkeypatch.setattr(calls, "_AT_ONCE", limit)
     asked = (("long", 0, 16), ("other", 1, 3), ("none", 0, 1), ("long", 2, 4))
-    assert server.drive(chunks(FetchChunks(spans=asked), LAYOUT)) == embedded.chunks(FetchChunks(spans=asked))
-    assert server.drive(texts(FetchText(spans=asked), LAYOUT)) == embedded.texts(FetchText(spans=asked))
+    assert server.run(chunks(FetchChunks(spans=asked), LAYOUT)) == embedded.chunks(FetchChunks(spans=asked))
+    assert server.run(texts(FetchText(spans=asked), LAYOUT)) == embedded.texts(FetchText(spans=asked))
 
 
-def test_all_spans_are_asked_for_together_and_nothing_costs_nothing(server: SmallServer) -> None:
+def test_all_spans_are_asked_for_together_and_nothing_costs_nothing(server: FakeServer) -> None:
     server.calls.clear()
-    server.drive(chunks(FetchChunks(spans=(("long", 0, 3), ("other", 1, 2), ("long", 2, 5))), LAYOUT))
-    server.drive(texts(FetchText(spans=(("long", 1, 3), ("other", 1, 8), ("none", 0, 2))), LAYOUT))
+    server.run(chunks(FetchChunks(spans=(("long", 0, 3), ("other", 1, 2), ("long", 2, 5))), LAYOUT))
+    server.run(texts(FetchText(spans=(("long", 1, 3), ("other", 1, 8), ("none", 0, 2))), LAYOUT))
     assert len(server.calls) == 3  # the text of "other" from 1 to 8 lies in two pieces
     server.calls.clear()
-    assert server.drive(chunks(FetchChunks(spans=(("long", 3, 3),)), LAYOUT)) == ((),)
-    assert server.drive(texts(FetchText(spans=(("long", 3, 1),)), LAYOUT)) == (None,)
+    assert server.run(chunks(FetchChunks(spans=(("long", 3, 3),)), LAYOUT)) == ((),)
+    assert server.run(texts(FetchText(spans=(("long", 3, 1),)), LAYOUT)) == (None,)
     assert not server.calls
 
 
 @pytest.mark.parametrize("changed", ["state", "piece"])
-def test_a_document_that_is_being_replaced_has_no_text(server: SmallServer, changed: str) -> None:
-    held = server.parts["documents"]
+def test_a_document_that_is_being_replaced_has_no_text(server: FakeServer, changed: str) -> None:
+    held = server.indices["c-reading-documents-1"].docs
     key = records.record_id("long") if changed == "state" else records.piece_id("long", 1)
     kept = held[key]
     try:
@@ -94,7 +96,7 @@ def test_a_document_that_is_being_replaced_has_no_text(server: SmallServer, chan
             held[key] = kept | {"state": "writing"}
         else:
             del held[key]
-        assert server.drive(texts(FetchText(spans=(("long", 1, 20), ("other", 0, 2))), LAYOUT)) == (None, "ab")
+        assert server.run(texts(FetchText(spans=(("long", 1, 20), ("other", 0, 2))), LAYOUT)) == (None, "ab")
     finally:
         held[key] = kept
 

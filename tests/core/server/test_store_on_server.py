@@ -95,7 +95,7 @@ def test_nothing_is_made_where_nothing_may_be(settings: dict[str, Any]) -> None:
     server = FakeServer()
     with pytest.raises(LibraryError, match="no index set of this name; nothing was made"):
         opened(server, **settings)
-    assert server.indices() == {}
+    assert server.aliases() == {}
 
 
 def test_another_model_and_another_thing_are_refused() -> None:

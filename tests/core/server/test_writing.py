@@ -177,7 +177,7 @@ def test_a_set_is_made_once_and_opened_as_what_it_is() -> None:
     assert fake.run(opened(PLAIN)) == PLAIN
     assert fake.run(open_layout("b-plain")) == PLAIN
     assert fake.run(opened(replace(PLAIN, several=("x",)))) == PLAIN  # it lies as it lies
-    assert set().union(*fake.indices().values()) == {"b-plain-chunks", "b-plain-documents", "b-plain-ledger"}
+    assert set().union(*fake.aliases().values()) == {"b-plain-chunks", "b-plain-documents", "b-plain-ledger"}
     with pytest.raises(ModelMismatchError, match=r"'laws' \(3 numbers each\), the given model is 'others' \(3\)"):
         fake.run(opened(replace(PLAIN, embedder="others")))
     with pytest.raises(ModelMismatchError):
@@ -194,32 +194,29 @@ def test_a_kill_while_a_set_is_made_is_mended_by_making_it_again() -> None:
             fake.run(opened(PLAIN))
         fake.kill_after = None
         assert fake.run(opened(PLAIN)) == PLAIN
-        assert len(fake.indices()) == 3
+        assert len(fake.aliases()) == 3
 
 
 def test_an_index_of_others_is_left_alone() -> None:
     fake = FakeServer()
     body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {"b-plain-chunks": {}}}
-    fake._create("theirs", body)
+    fake.create("theirs", body)
     with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
         fake.run(opened(PLAIN))
-    body["mappings"]["_meta"] = {"catena": {**PLAIN.to_meta(), "format": 99}}  # type: ignore[index]
+    fake.indices["theirs"].mappings["_meta"] = {"catena": {**PLAIN.to_meta(), "format": 99}}
     with pytest.raises(LibraryError, match="of format 99"):
         fake.run(open_layout("b-plain"))
-    fake._create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-chunks": {}}})
+    fake.create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-chunks": {}}})
     with pytest.raises(LibraryError, match="leads to 2 indices"):
         fake.run(open_layout("b-plain"))
 
 
 def test_a_set_that_is_gone_is_not_made_by_writing() -> None:
     fake = server()
-    for index in fake.indices():
-        fake._delete(index)
-    fake._create(
-        "other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-documents": {}, "b-plain-chunks": {}}}
-    )
+    fake.indices.clear()
+    fake.create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-documents": {}, "b-plain-chunks": {}}})
     fake.run(put([plain("d", 1)], PLAIN, ES))
-    assert set(fake.indices()) == {"other"}
+    assert set(fake.aliases()) == {"other"}
     with pytest.raises(ServerError, match="writing the ledger: 1 of 1 were refused"):
         fake.run(record([Outcome(source="s", document_id="d", state="indexed")], PLAIN))
 
@@ -229,7 +226,7 @@ def test_loading_brings_refreshes_and_replicas_back_after_success_and_failure() 
     fake = server(layout)
 
     def settings_of() -> tuple[object, object]:
-        found = fake._indices["b-plain-chunks-1"].settings
+        found = fake.indices["b-plain-chunks-1"].settings
         return found["index.refresh_interval"], found["index.number_of_replicas"]
 
     def failing() -> object:
@@ -244,22 +241,22 @@ def test_loading_brings_refreshes_and_replicas_back_after_success_and_failure() 
     report = fake.run(loading(put([plain("d", 1)], layout, ES), layout))
     assert settings_of() == (None, 2)
     assert len(report.written) == 1
-    assert len(fake._indices["b-plain-chunks-1"].seen) == 1  # refreshed
+    assert len(fake.indices["b-plain-chunks-1"].seen) == 1  # refreshed
 
 
 def test_searches_see_what_was_written_after_a_refresh() -> None:
     fake = server()
     fake.run(put([plain("d", 1)], PLAIN, ES))
-    assert fake._indices["b-plain-chunks-1"].seen == {}
+    assert fake.indices["b-plain-chunks-1"].seen == {}
     fake.run(refresh(PLAIN))
-    assert len(fake._indices["b-plain-chunks-1"].seen) == 1
+    assert len(fake.indices["b-plain-chunks-1"].seen) == 1
 
 
 def test_the_kinds_of_view_get_their_fields_before_they_are_written() -> None:
     fake = server()
     entry, vectors = plain("d", 1)
     fake.run(put([(entry, vectors)], PLAIN, ES))
-    fields = fake._indices["b-plain-chunks-1"].mappings["properties"]["words"]["properties"]
+    fields = fake.indices["b-plain-chunks-1"].mappings["properties"]["words"]["properties"]
     assert fields == {"of_headed": {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}}
     calls = len(fake.calls)
     fake.run(put([(entry, vectors)], PLAIN, ES, known=("headed", "")))
