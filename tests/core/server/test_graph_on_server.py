@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,19 +16,8 @@ from graph_requests import assert_same, requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.effects import (
-    CountWords,
-    DescribeEdges,
-    Expand,
-    FetchById,
-    FetchNodes,
-    FindCovering,
-    Retry,
-    Services,
-    run,
-)
-from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, WalkOptions, search_graph
-from catena.library import Library
+from catena.effects import CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering, Retry, run
+from catena.graph import ChunkGraph, GraphOptions, Node
 from catena.model import Chunk, LibraryError, ParameterError, ServerError
 from catena_server import BulkOptions, Call, ServerOptions, calling, upload_graph
 from catena_server import graph as graph_reading
@@ -39,7 +26,6 @@ from catena_server.graph import ServerGraph
 from catena_server.graph_nodes import GraphAbout, GraphNode, key_of, node_of, source_of
 from catena_server.graph_writing import about_of, drop_graph, put_graph, server_nodes
 
-MANUALS = Path(__file__).parents[3] / "packages/catena/src/catena/data/demo"
 ONCE = ServerOptions(retry=Retry(attempts=1))
 ONE_BY_ONE = BulkOptions(actions=1, in_flight=1)
 
@@ -63,35 +49,21 @@ def put(server: FakeServer, graph: ChunkGraph, name: str = "set", **options: Any
 def test_a_node_lies_there_as_a_few_fields_and_one_string() -> None:
     chunk = Chunk(id="c", document_id="d", position=3, start=5, end=9, text="ab\ud800c", path=("H",), pages=(1, 2))
     written = GraphNode(
-        chunk=replace(chunk, metadata={"year": 2020}),
-        vector=np.array([1.0, 0.0], np.float32),
-        counts={"ab": 2, "h": 1},
-        titled=frozenset({"h"}),
-        length=3,
-        title_length=1,
-        neighbours=("x",),
-        weights=np.array([[0.5, 0.0]], np.float32),
-        terms={"name": ("n",)},
-        titles=(("2a", "H"),),
-        says=("ff",),
-    )
+        chunk=replace(chunk, metadata={"year": 2020}), vector=np.array([1.0, 0.0], np.float32),
+        counts={"ab": 2, "h": 1}, titled=frozenset({"h"}), length=3, title_length=1, neighbours=("x",),
+        weights=np.array([[0.5, 0.0]], np.float32), terms={"name": ("n",)}, titles=(("2a", "H"),), says=("ff",),
+    )  # fmt: skip
     source = source_of(written)
+    assert_same(node_of(source, kinds=2), replace(written, chunk=node_of(source, 2).chunk))
+    assert node_of(source, kinds=2).chunk == written.chunk
     text = source.pop("node")
     assert source == {"id": "c", "words": ["ab", "h"], "length": 3, "vector": "AACAPwAAAAA="}
     assert text.isascii()
     assert json.loads(text) == {
         "chunk": ["c", "d", 3, 5, 9, "ab\ud800c", "text", ["H"], 0, [1, 2], None, None, {"year": 2020}],
-        "counts": {"ab": 2, "h": 1},
-        "titled": ["h"],
-        "title_length": 1,
-        "neighbours": ["x"],
-        "weights": "AAAAPwAAAAA=",
-        "terms": {"name": ["n"]},
-        "titles": [["2a", "H"]],
-        "says": ["ff"],
-    }
-    assert_same(node_of(source_of(written), kinds=2), replace(written, chunk=node_of(source_of(written), 2).chunk))
-    assert node_of(source_of(written), kinds=2).chunk == written.chunk
+        "counts": {"ab": 2, "h": 1}, "titled": ["h"], "title_length": 1, "neighbours": ["x"],
+        "weights": "AAAAPwAAAAA=", "terms": {"name": ["n"]}, "titles": [["2a", "H"]], "says": ["ff"],
+    }  # fmt: skip
 
 
 def test_the_index_holds_three_fields_and_says_what_it_is() -> None:
@@ -163,14 +135,6 @@ def test_all_that_may_be_among_the_best_are_compared(page: int, k: int, monkeypa
         assert_same(graph.covering(request), served.covering(request))
 
 
-def test_many_nodes_are_looked_up_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_reading, "_AT_ONCE", 3)
-    graph, server = graph_of(8), FakeServer()
-    served = upload_graph(server, "set", graph)
-    assert_same(graph.nodes(FetchNodes(chunk_ids=graph.ids)), served.nodes(FetchNodes(chunk_ids=graph.ids)))
-    assert sum(path.endswith("_mget") for path in server.paths) == 3
-
-
 def test_a_hop_takes_two_look_ups_and_none_where_the_nodes_are_known() -> None:
     graph, server = graph_of(8), FakeServer()
     served = upload_graph(server, "set", graph, nodes_kept=8)
@@ -184,34 +148,12 @@ def test_a_hop_takes_two_look_ups_and_none_where_the_nodes_are_known() -> None:
     assert len(server.calls) == 3
 
 
-@pytest.mark.parametrize("kept", [0, 3])
-def test_no_more_nodes_are_kept_than_was_said(kept: int) -> None:
-    graph = graph_of(8)
-    served = upload_graph(FakeServer(), "set", graph, nodes_kept=kept)
-    served.nodes(FetchNodes(chunk_ids=(*graph.ids, "nowhere")))
-    assert len(served._cache or ()) == kept
-
-
 def test_the_kind_of_edge_and_the_length_of_the_vector_are_checked() -> None:
     served = upload_graph(FakeServer(), "set", graph_of())
     with pytest.raises(ParameterError, match="semantic"):
         served.expand(Expand(chunk_ids=(), kinds=("unknown",)))
     with pytest.raises(ParameterError, match=r"\(3,\)"):
         served.covering(FindCovering(terms=("alpha",), vector=np.zeros(2)))
-
-
-def test_a_title_that_too_many_bear_is_not_among_the_words_of_an_edge() -> None:
-    says = node(0, "alpha beta and gamma delta")
-    bears = node(4, "x", titles=["Alpha beta", "Gamma delta"])
-    others = [node(number, "x", titles=["Alpha beta"]) for number in (8, 12)]
-    graph = ChunkGraph.build([says, bears, *others], np.zeros((4, 3)), GraphOptions(cap=2))
-    served = upload_graph(FakeServer(), "set", graph)
-    (edge, turned) = served.describe_edges(DescribeEdges(pairs=((says.id, bears.id), (bears.id, says.id))))
-    assert edge is not None
-    assert turned is not None
-    assert edge.words == {"mention": ("Gamma delta",)}
-    assert turned.words == {"mentioned": ("Gamma delta",)}
-    assert edge == graph.edge(says.id, bears.id)
 
 
 # How it is written, and replaced.
@@ -351,24 +293,3 @@ def test_bad_arguments_are_named(name: str, kept: Any) -> None:
 
 
 # The search over it.
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with Library.open(tmp_path_factory.mktemp("graph") / "library") as opened:
-        opened.index(MANUALS)
-        opened.build_graph()
-        yield opened
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "how", [GraphSearch(), GraphSearch(walk=PAPER), GraphSearch(walk=WalkOptions(strategy="beam"))]
-)
-def test_a_search_finds_the_same_chains_as_over_the_graph_in_memory(library: Library, how: GraphSearch) -> None:
-    served = upload_graph(FakeServer(), "set", library.graph)
-    services = Services(store=library.store, embedder=library.services.embedder, graph=served)
-    for question in json.loads((MANUALS / "questions.json").read_text(encoding="utf-8")):
-        found = run(search_graph(question["question"], how, k=10), services)
-        assert found.chains
-        assert found == run(search_graph(question["question"], how, k=10), library.services)

@@ -10,10 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from library_cases import WORDS, board, boards, name_questions
 
-from catena.effects import Failed, FindNames, NamesFound
+from catena.effects import FindNames, NamesFound
 from catena.model import Name, Unknown
 from catena.store import LibraryStore, possible_names, possible_patterns
-from catena.store.names import LONGEST_NAME, MOST_SPANS
 from catena.text import NameIndex, names_of, patterns_of
 from catena_server import IndexLayout, entry_actions
 from catena_server import lookups as names
@@ -88,13 +87,6 @@ def test_a_name_of_more_documents_than_a_page_is_known_of_all() -> None:
     assert name.documents == tuple(f"d{place:04}" for place in range(1_001))
 
 
-def test_a_search_that_fails_is_raised() -> None:
-    step = find_names(FindNames(query="the HX-200"), LAYOUT)
-    next(step)
-    with pytest.raises(ConnectionError):
-        step.send([Failed(ConnectionError())])
-
-
 @settings(deadline=None)
 @given(st.lists(st.text("aB1 -.漢0é", min_size=1, max_size=8), max_size=4), st.text("aB1 -.漢é", max_size=10))
 def test_every_name_that_is_said_is_looked_for(titles: list[str], around: str) -> None:
@@ -104,11 +96,3 @@ def test_every_name_that_is_said_is_looked_for(titles: list[str], around: str) -
     for title in titles:
         patterns = patterns_of(names_of(title))
         assert set(patterns) <= set(possible_patterns(f"the {title}, {around}"))
-
-
-def test_a_pasted_log_is_looked_up_in_part() -> None:
-    log = " ".join(f"word{number}" for number in range(5_000))
-    spans = possible_names(log)
-    assert 5_000 < len(spans) <= MOST_SPANS
-    assert "word4999" in spans
-    assert max(map(len, possible_names("long " * 200))) <= LONGEST_NAME

@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.model import EvaluationError, ParameterError
-from catena_server import MEASURED, Cluster, Collection, plan_size, size_curves
+from catena_server import MEASURED, Cluster, Collection, size_curves
 from catena_server.cli.plan import in_bytes, in_hours
 from catena_view.plots import Picture
 
@@ -32,14 +31,6 @@ def test_it_says_memory_disk_shards_and_hours() -> None:
     for word in ("218 GB", "memory of vectors", "disk", "shards", "reading and cutting", "embedding", "indexing"):
         assert word in shown
     assert all(len(line) <= 100 for line in shown.splitlines())
-
-
-def test_its_json_is_the_plan() -> None:
-    said = planned()
-    plan = plan_size(Collection(documents=1000, chunks=100_000_000, dim=1024), Cluster(), MEASURED)
-    assert said["plan"]["vector_bytes"] == plan.vector_bytes == pytest.approx(218.4e9)
-    assert said["plan"]["shards"] == plan.shards
-    assert said["hours"] == pytest.approx(plan.hours)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +74,6 @@ def test_the_picture_states_what_was_measured_and_what_is_computed() -> None:
         assert f"{chunks:,} chunks" in picture.caption
     assert f"chunks^{MEASURED.slope:.2f}" in picture.caption
     assert "computed" in picture.caption
-
-
-def test_a_picture_of_another_kind_is_refused(tmp_path) -> None:
-    with pytest.raises(ParameterError, match=r"\.png or \.html"):
-        size_curves(Collection(documents=1, chunks=1, dim=1), Cluster(), MEASURED, tmp_path / "plan.gif")
-    with pytest.raises(EvaluationError, match="cannot write"):
-        size_curves(Collection(documents=1, chunks=1, dim=1), Cluster(), MEASURED, tmp_path / "no" / "plan.png")
 
 
 def test_units() -> None:

@@ -59,13 +59,6 @@ def test_a_plan_by_hand() -> None:
     assert plan.latency_ms == pytest.approx(40 * 0.25**0.5)
 
 
-def test_a_hundred_million_vectors_of_1024_numbers_want_what_the_formula_says() -> None:
-    plan = plan_size(
-        Collection(documents=10**6, chunks=10**8, dim=1024), Cluster(replicas=0, vector_index="int8_hnsw"), COSTS
-    )
-    assert plan.vector_bytes == pytest.approx(109.2e9)
-
-
 def test_no_shard_holds_more_than_lucene_can() -> None:
     tiny = replace(
         COSTS, bytes_per_document=0.0, bytes_per_chunk=0.0, words_per_character=0.0, source_per_character=0.0

@@ -132,11 +132,3 @@ def test_words_in_most_of_many_views_are_left_out_unless_there_are_no_others(
     views: int, words: Mapping[str, int], telling: tuple[str, ...]
 ) -> None:
     assert TermCounts(views=views, words=words, terms=()).telling() == telling
-
-
-def test_whether_a_field_is_there_is_asked_once() -> None:
-    server, cache = FakeServer.holding("c-facts", SOURCES), CountCache(seconds=60.0)
-    assert server.run(is_mapped("vectors.default", LAYOUT, cache))
-    assert server.run(is_mapped("vectors.default", LAYOUT, cache))
-    assert not server.run(is_mapped("vectors.of_table", LAYOUT, cache))
-    assert [call.method for call in server.calls] == ["GET", "GET"]
