@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from opensearchpy import AsyncOpenSearch, OpenSearch
 from stub_server import Answer, Stub, self_signed, serving
 
-from catena.effects import Handler, Retry, Services, arun, ask, run
 from catena.model import ParameterError, ServerError
 from catena_server import Call, ElasticsearchTransport, OpenSearchTransport
 from catena_server.client_transport import Server, addresses, encoded
@@ -84,13 +83,6 @@ def test_a_call_is_sent_as_it_says(kind: Kind, stub: Stub, world: str) -> None:
     assert seen.body.decode() == '{"q":"ü"}'
     assert "json" in seen.headers["content-type"]
     assert "json" in seen.headers["accept"]
-
-
-@BOTH
-def test_lines_are_sent_as_ndjson(kind: Kind, stub: Stub, world: str) -> None:
-    perform(kind.connect(stub.url), WRITE, world)
-    assert stub.seen[0].body == b'{"index":{}}\n{"a":1}\n'
-    assert "x-ndjson" in stub.seen[0].headers["content-type"]
 
 
 @pytest.mark.parametrize(
@@ -232,30 +224,6 @@ def test_beside_an_async_client_a_sync_one_is_made_with_its_credentials(kind: Ki
     assert {seen.headers["authorization"] for seen in stub.seen} == {"Basic c29tZW9uZTp3b3Jk"}
 
 
-@BOTH
-def test_one_transport_serves_one_event_loop_after_the_other(kind: Kind, stub: Stub) -> None:
-    transport = kind.connect(stub.url)
-    assert [perform(transport, READ, "async") for _ in range(2)] == [{"took": 3}] * 2
-
-
-@BOTH
-def test_the_driver_repeats_what_may_be_repeated(kind: Kind, world: str) -> None:
-    with serving(Answer(status=429, body={}), Answer(drop=True), Answer(body={"ok": 1})) as stub:
-        transport = kind.connect(stub.url)
-        handler = Handler(identity=transport.identity, call=transport.perform, acall=transport.aperform)
-        services = Services(handlers={Call: handler}, retry=Retry(base_seconds=0.0))
-
-        def step() -> Any:
-            return (yield from ask([WRITE]))
-
-        async def aonce() -> Any:
-            async with transport:
-                return await arun(step(), services)
-
-        assert (run(step(), services) if world == "sync" else asyncio.run(aonce())) == [{"ok": 1}]
-        transport.close()
-
-
 # Failures.
 
 REFUSALS = [
@@ -307,11 +275,6 @@ def test_a_refusal_says_what_where_what_is_kept_and_what_to_do(
     assert hint in told
 
 
-def test_the_wait_that_a_server_asks_for_is_told_to_the_driver() -> None:
-    busy = Answer(status=429, body={}, headers={"Retry-After": "7"})
-    assert failure(ElasticsearchTransport, busy).retry_after == 7.0
-
-
 @BOTH
 def test_a_search_that_failed_on_shards_says_why(kind: Kind) -> None:
     why = {"type": "query_shard_exception", "reason": "failed to create query"}
@@ -358,12 +321,6 @@ def test_an_answer_that_is_no_json_is_told_without_repeating_it(kind: Kind) -> N
     error = failure(kind, Answer(body=b'{"secret": '))
     assert (error.kind, error.retry) == ("unreadable", False)
     assert "secret" not in str(error)
-
-
-def test_opensearch_behind_the_other_client_is_named() -> None:
-    error = failure(ElasticsearchTransport, Answer(product=False))
-    assert (error.kind, error.retry) == ("unsupported_product", False)
-    assert "catena_server.opensearch" in str(error)
 
 
 # TLS.
@@ -477,11 +434,3 @@ def test_addresses_are_completed_and_of_one_cluster() -> None:
     assert addresses(["http://[::1]:9200", "http://u:p@host:9200"]).urls == ("http://[::1]:9200", "http://host:9200")
     with pytest.raises(ParameterError, match="one cluster"):
         addresses(["http://u:p@host:1", "http://v:p@host:1"])
-
-
-def test_a_client_of_another_kind_is_refused() -> None:
-    for kind in (ElasticsearchTransport, OpenSearchTransport):
-        with pytest.raises(ParameterError):
-            kind()
-        with pytest.raises(ParameterError):
-            kind("http://127.0.0.1:9200")  # type: ignore[arg-type]

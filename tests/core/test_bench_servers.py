@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from catena.model import MissingExtraError, ParameterError, ServerError
+from catena.model import ParameterError, ServerError
 from catena_bench import cli
 from catena_bench.servers import NoServersError, ask, elasticsearch, opensearch
 from catena_bench.servers import fetching as java_tools
 from catena_bench.servers.cluster import SearchCluster
-from catena_bench.servers.fetching import Artifact, cache_folder, fetch, made_once
+from catena_bench.servers.fetching import Artifact, cache_folder, made_once
 from catena_bench.servers.kinds import (
     KNN,
     Distribution,
@@ -69,13 +69,6 @@ def test_without_maven_the_reason_is_named_and_nothing_is_left(programs, server)
         pass
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
     assert not list(cache_folder().iterdir())
-
-
-def test_a_fetch_that_does_not_end_is_ended(programs, tmp_path, monkeypatch):
-    monkeypatch.setattr("catena_bench.servers.fetching.FETCH_SECONDS", 0.2)
-    programs("mvn", "import time; time.sleep(60)")
-    with pytest.raises(NoServersError, match="did not end within 0 s"):
-        fetch([PAGES], tmp_path / "jars")
 
 
 def test_elasticsearch_is_fetched_once_and_its_transport_lies_in_a_module(programs, tmp_path):
@@ -131,18 +124,6 @@ def test_a_new_jdk_compiles_else_the_compiler_of_eclipse_does(programs, monkeypa
     assert java_tools.compiler()[:2] == ["/java", "-jar"]
     programs("javac", "print('javac 25.0.2')")
     assert Path(java_tools.compiler()[0]).name == "javac"
-
-
-def test_a_launcher_that_does_not_fit_its_server_is_said_with_the_compilers_words(programs, tmp_path):
-    programs("javac", "\nif '-version' in sys.argv: print('javac 21')\nelse: sys.exit('Node.java: no such method')")
-    with pytest.raises(NoServersError, match=r"ElasticsearchServer does not compile .*Node.java: no such method"):
-        java_tools.compiled(("ElasticsearchServer", "ParentWatch"), tmp_path / "elasticsearch-9.1.0")
-
-
-def test_without_the_runtime_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(java_tools, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena-bench\[servers\]"):
-        java_tools.runtime()
 
 
 @pytest.mark.parametrize(
@@ -218,13 +199,6 @@ def test_a_node_can_be_killed_and_started_on_its_own_port(cluster):
         cluster.start(1)
 
 
-def test_a_held_node_answers_nothing_until_it_goes_on(cluster):
-    cluster.suspend(0)
-    assert not answers(cluster.urls[0])
-    cluster.resume(0)
-    assert answers(cluster.urls[0])
-
-
 def test_healing_brings_back_killed_held_and_fallen_nodes(cluster):
     cluster.kill(0)
     cluster.suspend(1)
@@ -273,9 +247,3 @@ def test_the_command_prints_addresses_until_it_is_stopped(tmp_path, monkeypatch)
     assert (done.exit_code, done.stdout.split()) == (0, [*cluster.urls])
     assert "Ctrl-C ends it" in done.stderr
     assert asked == {"nodes": 2, "heap": "512m", "version": None}
-
-
-def test_the_command_says_why_no_server_can_be_started(programs):
-    done = CliRunner().invoke(cli.servers_app, ["start"])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "mvn" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 from catena.effects import Cancel, Handler, Services, run
 from catena.enrichment import StaticEmbedder
 from catena.library import UNCHANGED, Input, Library, Preparation, Progress
-from catena.model import CancelledError, LibraryError, ModelMismatchError, Outcome, ParameterError, ServerError
+from catena.model import CancelledError, ModelMismatchError, Outcome, ParameterError
 from catena.structure import SegmentOptions
 from catena_server import Call, IndexLayout, Recipe, ingest_files, prepare_batch
 from catena_server.bulk_ingestion import write_batch
@@ -75,23 +75,6 @@ def test_a_batch_says_of_files_what_a_library_says(files: Path, tmp_path: Path) 
     shown = [(each.outcome.state, each.outcome.reason, each.outcome.chunks) for each in batch.documents]
     assert shown == [(each.state, each.reason, each.chunks) for each in expected]
     assert [each.state for each in expected] == STATES
-
-
-def test_a_batch_holds_the_record_and_every_chunk(files: Path) -> None:
-    first = prepare_batch(inputs_below(files), RECIPE).documents[0]
-    assert [(action.op, action.part) for action in first.actions[:2]] == [("index", "documents")] * 2
-    chunks = [action.source for action in first.actions if action.part == "chunks"]
-    pieces = ["# Alpha\n\nThe clock runs at 12 MHz.\n\n", "## Wiring\n\nUse the red wire.\n"]
-    assert [chunk["text"].split() for chunk in chunks] == [piece.split() for piece in pieces]
-    assert first.actions[0].source["state"] == "whole"
-    assert first.kinds == ("", "headed")
-    assert len(chunks[0]["vectors"]["default"]) == SHIPPED.dim
-
-
-def test_bytes_need_no_file(files: Path) -> None:
-    content = TEXTS["a.md"].encode()
-    given = Input(path=Path("nowhere/a.md"), source="a.md", document_id="a.md", content=content)
-    assert prepare_batch([given], RECIPE) == prepare_batch(inputs_below(files)[:1], RECIPE)
 
 
 def test_what_is_known_is_not_read(files: Path) -> None:
@@ -224,13 +207,6 @@ def test_what_the_server_refuses_fails_alone(files: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_server_that_takes_nothing_ends_the_run(files: Path, tmp_path: Path) -> None:
-    factory = partial(FolderServer, tmp_path / "server", closed=True)
-    with pytest.raises(ServerError, match="may only read"):
-        ingest_files(files, factory, RECIPE, home=files)
-
-
-@pytest.mark.slow
 def test_a_line_of_the_ledger_comes_before_the_record_that_says_whole(files: Path, server: FolderServer) -> None:
     ingest(files, server, workers=1)
     (files / "a.md").write_text("# Alpha\n\nNew.\n")
@@ -260,14 +236,6 @@ def test_a_run_can_be_stopped_and_goes_on(files: Path, server: FolderServer) -> 
     outcomes = ingest(files, server)
     assert [outcome.state for outcome in outcomes][1:] == STATES[1:]
     assert len(ledger(server)) == len(TEXTS)
-
-
-@pytest.mark.slow
-def test_another_set_of_the_name_is_refused(files: Path, server: FolderServer) -> None:
-    ingest(files / "a.md", server, workers=1)
-    other = Recipe(layout=IndexLayout(name="set", dim=SHIPPED.dim, embedder=SHIPPED.identity, shards=3))
-    with pytest.raises(LibraryError, match="shards is 1, not 3"):
-        ingest(files, server, other)
 
 
 @pytest.mark.parametrize("size", [0, True, 2.0])

@@ -57,15 +57,6 @@ def doubled_after_a_death(folder: Path, batch: Sequence[int]) -> Iterator[int]:
 
 
 @contextmanager
-def refusing(cancel: Cancel) -> Iterator[Work[int, int]]:
-    yield refused
-
-
-def refused(batch: Sequence[int]) -> Sequence[int]:
-    raise ParameterError("number", batch[0], "another one")
-
-
-@contextmanager
 def broken(cancel: Cancel) -> Iterator[Work[int, int]]:
     yield divided_by_zero
 
@@ -106,12 +97,6 @@ def test_every_item_has_its_result(workers: int) -> None:
 
 
 @pytest.mark.slow
-def test_results_come_in_the_order_of_a_batch_and_nothing_of_nothing() -> None:
-    assert list(through_processes([(3, 1, 2)], doubling, workers=2)) == [(3, 6), (1, 2), (2, 4)]
-    assert list(through_processes([(), ()], doubling)) == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("open_work", [doubling, at_once])
 def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: object) -> None:
     items = [0, 1, 2, POISON, 4, 5, 6, 7, 8]
@@ -120,14 +105,6 @@ def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: o
         reason="the process that prepared it was killed, most likely for its memory, twice"
     )
     assert found == {number: 2 * number for number in items if number != POISON}
-
-
-@pytest.mark.slow
-def test_several_such_items_are_found() -> None:
-    items = [POISON, 0, 1, POISON - 1, 2, 3, 4]
-    found = dict(through_processes(batches_of(items, 5), at_once, workers=2))
-    assert {item for item, result in found.items() if isinstance(result, Lost)} == {POISON, POISON - 1}
-    assert {item: found[item] for item in items if item > POISON} == {n: 2 * n for n in range(5)}
 
 
 @pytest.mark.slow
@@ -149,11 +126,6 @@ def test_batches_are_drawn_when_a_worker_is_free() -> None:
     assert [next(results) for _ in range(3)] == [(0, 0), (1, 2), (2, 4)]
     results.close()
     assert len(drawn) <= 5
-
-
-def test_errors_of_the_work_end_the_run_as_they_are() -> None:
-    with pytest.raises(ParameterError, match="number must be another one, got 5"):
-        list(through_processes([(5,)], refusing))
 
 
 def test_other_errors_are_named(capfd: pytest.CaptureFixture[str]) -> None:

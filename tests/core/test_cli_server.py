@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
 import pytest
-import typer
 from fake_server import FakeServer
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.cli.failures import split_hint
-from catena.cli.options import grouped
 from catena.model import CancelledError, LibraryError
 from catena_server import Call, ServerStore
 from catena_server.cli import index as server_index
@@ -74,20 +70,6 @@ def test_files_are_indexed_once_and_the_ledger_is_shown(server: FakeServer) -> N
     assert again["states"] == {"skipped": 2}
     assert again["holds"]["documents"] == 2
     assert held(server) == {"hx200.md", "hx210.md"}
-
-
-def test_a_file_that_fails_is_said_and_ends_with_1(server: FakeServer, tmp_path: Path) -> None:
-    (tmp_path / "bad.pdf").write_bytes(b"no pdf")
-    result = call("index", ".", code=1)
-    assert "1 failed" in result.stdout
-    assert result.stderr.splitlines()[-1].startswith("Try: ")
-    assert held(server) == {"hx200.md", "hx210.md"}
-    assert "bad.pdf" in call("status").stdout
-
-
-def test_ids_are_paths_below_home(server: FakeServer, tmp_path: Path) -> None:
-    call("index", "hx200.md", "--home", str(tmp_path.parent))
-    assert held(server) == {f"{tmp_path.name}/hx200.md"}
 
 
 def test_how_files_are_cut_and_how_the_set_lies_are_obeyed(server: FakeServer) -> None:
@@ -155,14 +137,6 @@ def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(server: F
     assert told["dropped"] == []
     assert {"passage"} <= set(value("status")["holds"]["views"])
     assert {name for name, aliases in server.aliases().items() if not aliases} == set()
-
-
-def test_long_sections_fit_into_a_set_that_was_made_for_passages(server: FakeServer, tmp_path: Path) -> None:
-    sentences = "".join(f"Sentence {number} says something about the cover.\n\n" for number in range(200))
-    (tmp_path / "long.md").write_text(f"# Long\n\n## Cover\n\n{sentences}")
-    call("index", ".")
-    assert value("rebuild", ".", "--chunks", "sections")["states"] == {"indexed": 3}
-    assert value("index", ".", "--name", "other", "--chunks", "sections")["states"] == {"indexed": 3}
 
 
 def test_no_document_is_lost_by_reading_anew_unless_that_is_said(server: FakeServer) -> None:
@@ -235,15 +209,6 @@ def test_a_set_that_is_not_there_is_said_and_none_is_made(server: FakeServer, co
     assert server.aliases() == {}
 
 
-def test_an_index_that_others_made_is_left_alone(server: FakeServer) -> None:
-    body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {}}
-    server.perform(Call(method="PUT", path="/taken-chunks", body=body))
-    result = call("index", ".", "--name", "taken", code=2)
-    assert "Catena did not make it; nothing was changed" in result.stderr
-    assert "Try: another --name" in result.stderr
-    assert server.aliases() == {"taken-chunks": set()}
-
-
 @pytest.mark.parametrize("command", [["index", "."], ["search", "fuse"]])
 def test_vectors_of_another_model_are_refused(server: FakeServer, command: list[str]) -> None:
     ServerStore.open(server, "other", embedder_identity="someone's", dim=3)
@@ -270,11 +235,6 @@ def test_a_stop_says_what_is_kept_and_how_to_go_on(
         "Stopped: what was written to set catena is kept",
         "Try: the same command again: what is whole on the server is skipped",
     ]
-
-
-def test_nothing_to_index_is_said(server: FakeServer, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "there are no files" in call("index", "empty", code=1).stderr
 
 
 def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,22 +283,3 @@ def test_the_key_is_an_option_nowhere_and_the_help_says_where_it_is_read() -> No
     options = {name for command in group.commands.values() for each in command.params for name in each.opts}
     assert {"--url", "--name", "--opensearch", "--ca-certs"} <= options
     assert not {name for name in options if name.endswith("key")}
-
-
-def test_a_dataclass_of_options_is_options_of_a_command() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Group:
-        size: Annotated[int, typer.Option("--size")]
-        unit: Annotated[str, typer.Option("--unit")] = "mm"
-
-    seen: list[object] = []
-
-    def command(word: str, *, group: Group, loud: bool = False) -> None:
-        seen.extend((word, group, loud))
-
-    command.__annotations__ = {"word": str, "group": Group, "loud": bool, "return": None}
-    made = typer.Typer()
-    made.command()(grouped(command))
-    assert CliRunner().invoke(made, ["a", "--size", "3", "--loud"]).exit_code == 0
-    assert seen == ["a", Group(size=3), True]
-    assert CliRunner().invoke(made, ["a"]).exit_code == 2

@@ -112,33 +112,12 @@ def test_segments_are_shaded_with_their_values():
     assert f"{len(extraction.segments)} of {len(extraction.segments)} segments" in made.caption
 
 
-def test_the_shade_ends_with_the_last_chunk_of_its_segment():
-    found = ranking(("a", 0, 0.9), ("a", 1, 0.9), ("a", 2, 0.01))
-    made = plots.relevance_curve(run(extract([found], params=PLAIN), services()))
-    (spans,) = marks(made, Spans)
-    assert list(spans.spans) == [(-0.5, 1.5)]
-
-
 def test_what_neighbours_lend_is_drawn_and_told():
     made = plots.relevance_curve(extracted(replace(PLAIN, lending=0.5)))
     points = named(made, Points, "found by no query")
     assert points.y[list(points.x).index(0.0)] == pytest.approx(0.98 / 2 - 0.18)  # position 2, beside 3
     assert "lent 0.490, penalty 0.18" in points.names[0]
     assert "max(P × decay, 0.5 × a neighbour's) − 0.18" in made.caption
-
-
-def test_values_of_nothing_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    nothing = run(extract([ranking(("a", 0, 0.0))], params=replace(PLAIN, irrelevance_penalty=0.0)), services())
-    low, high = plots.relevance_curve(nothing).panels[0].y.limits
-    assert low < 0 < high
-    assert plots.relevance_curve(nothing, tmp_path / "a.png").stat().st_size > 1_000
-
-
-def test_lines_stand_at_0_and_at_the_penalty():
-    made = plots.relevance_curve(extracted(replace(PLAIN, irrelevance_penalty=0.3)))
-    assert set(named(made, LineMark, "0: worth reading from here up").y) == {0.0}
-    assert set(named(made, LineMark, "0 less the penalty").y) == {-0.3}
 
 
 def test_positions_are_on_the_axis_and_titles_above_and_below():
@@ -163,30 +142,6 @@ def test_hovering_tells_rank_probability_and_text():
     assert "not found" in grey.names[0]
 
 
-def test_an_explanation_will_do_without_texts():
-    extraction = extracted()
-    one, other = plots.relevance_curve(extraction), plots.relevance_curve(explain(extraction))
-    assert other.panels[0].title == "a"
-    assert "pump" not in named(other, Points, "query 1").names[0]
-    assert list(named(one, Points, "query 2").y) == list(named(other, Points, "query 2").y)
-    assert one.caption == other.caption
-
-
-def test_documents_are_rows_in_the_order_considered():
-    extraction = extracted()
-    assert len(plots.relevance_curve(extraction).panels) == 2
-    first = plots.relevance_curve(extraction, documents=1)
-    assert len(first.panels) == 1
-    assert "1 of 2 documents considered" in first.caption
-    assert plots.relevance_curve(extraction).height > first.height
-
-
-def test_chunks_of_documents_not_considered_are_left_out():
-    second = ranking(*[("a", at, 0.5) for at in range(10)], ("c", 0, 0.4))
-    made = plots.relevance_curve(run(extract([second], params=replace(PLAIN, top_k=2)), services()))
-    assert len(made.panels) == 1
-
-
 def test_queries_may_be_named():
     made = plots.relevance_curve(
         extracted(), queries=["pump", "how often must the pump of the old series be checked"]
@@ -196,13 +151,6 @@ def test_queries_may_be_named():
     asked = plots.relevance_curve(replace(extracted(), asked=("in", "words")))
     assert {"in", "words"} <= {points.label for points in marks(asked, Points)}
     assert any(label.startswith("how often") and label.endswith("…") and len(label) < 30 for label in labels)
-
-
-def test_queries_that_begin_alike_keep_a_line_each():
-    words = "What is the tightening torque of the cover screws of the"
-    picture = plots.relevance_curve(extracted(), queries=[f"{words} HX200?", f"{words} HX210?"])
-    labels = {mark.label for mark in marks(picture, Points) if mark.label.startswith(("1: What", "2: What"))}
-    assert len(labels) == 2
 
 
 def test_both_kinds_are_written(tmp_path):
@@ -245,12 +193,6 @@ def test_labels_of_one_row_never_touch(labels, most):
         assert all(starts[a] + widths[a] <= starts[b] for a, b in pairwise(kept))
     assert all(row is None or 0 <= row < most for row in rows)
     assert not labels or rows[0] == 0
-
-
-def test_labels_take_the_first_row_that_is_free():
-    assert label_rows([0, 1, 2, 3], [10, 10, 10, 10], most=3) == [0, 1, 2, None]
-    assert label_rows([0, 1, 20], [10, 30, 10], most=3) == [0, 1, 0]
-    assert label_rows([0, 1, 12, 40], [30, 10, 10, 1], most=2) == [0, 1, 1, 0]
 
 
 @given(st.sets(st.integers(0, 5_000), min_size=1, max_size=400))
@@ -296,14 +238,6 @@ def test_cost_has_a_line_for_each_system_and_tells_its_power():
     assert "ours 100.0 (50.0–200.0) at 10,000, as size^2.00" in made.caption
     assert "theirs 5.0 (2.5–10.0) at 1,000" in made.caption
     assert [text for _, text in first.x.ticks] == ["1,000", "10,000"]
-
-
-def test_cost_is_written_in_both_kinds(tmp_path):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
-    for suffix in ("png", "html"):
-        path = plots.cost_growth({"a": {"b": costs((1, 1.0), (10, 3.0))}}, tmp_path / f"a.{suffix}")
-        assert path.stat().st_size > 1_000
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf, isnan, nan
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -93,12 +92,6 @@ def test_a_log_keeps_what_happened_when_and_at_which_cost() -> None:
 
 def _ask() -> Step[None]:
     yield [Complete(prompt="What is it?", purpose="question")]
-
-
-def test_it_is_drawn_on_paper_and_on_screen(tmp_path: Path) -> None:
-    runs = {"one": [moment(1.0, cost=0.1), moment(2.0, "cached", 0.1)], "two": [moment(1.0, "failed")]}
-    assert plots.run_timeline(runs, tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    assert "answered by the journal" in plots.run_timeline(runs, tmp_path / "t.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("answered", [1, 2, 7, 40, 900])

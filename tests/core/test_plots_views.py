@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from math import isnan, log2
+from math import log2
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +15,7 @@ from catena.evaluation import chunking_error, spans_of
 from catena.model import Chunk, Document, EvaluationError, Hit, ParameterError, Provenance, Ranking, Scale
 from catena.retrieval import ExactUnion, found_by, multi_view
 from catena_view import plots
-from catena_view.plots.picture import Cells, LineMark, Points, Spans
+from catena_view.plots.picture import Cells, Points, Spans
 
 TEXT = "Close the valve. Wait a minute. Open the drain. Paint the door."  # sentences end at 16, 31, 47, 63
 
@@ -72,13 +72,6 @@ def test_every_cell_is_what_found_by_says(orders, k):
         assert {f"view{at}": int(text) for at, text in enumerate(row) if text} == found_by(hit)
 
 
-def test_documents_are_named_where_there_are_several():
-    way = (Provenance(route="dense", rank=1, score=1.0, view="raw"),)
-    hits = tuple(Hit(chunk(name, document=name, path=()), 1.0, way) for name in ("first", "second"))
-    labels = [text for _, text in plots.view_attribution(Ranking(hits, Scale.RANK)).panels[0].y.ticks]
-    assert labels == ["first › Check it.  1", "second › Check it.  2"]
-
-
 def test_more_hits_than_rows_are_told():
     found = multi_view({"raw": ranked(*"abcdef")}, ExactUnion(), 6)
     made, less = plots.view_attribution(found), plots.view_attribution(found, rows=2)
@@ -107,12 +100,6 @@ def test_recalls_are_lines_in_the_order_of_amounts():
     assert (list(second.y), list(second.low)) == ([0.75], [])
     assert made.panels[0].x.ticks == [(250.0, "250"), (500.0, "500")]
     assert made.caption == "raw 0.250 at 250 → 0.500 at 500; sections 0.750 at 500 tokens read. Bands: intervals."
-
-
-def test_k_of_the_paper_may_be_the_amount():
-    made = plots.scope_recall({"views": {1.5: 0.6, 3: 0.8}}, unit="sections (k)")
-    assert made.caption == "views 0.600 at 1.5 → 0.800 at 3 sections (k)."
-    assert made.panels[0].x.label == "sections (k)"
 
 
 @pytest.mark.parametrize(
@@ -154,14 +141,6 @@ def test_what_no_chunk_reaches_is_torn_in_its_middle():
     made = plots.chunking_errors(Document(id="pump", text=TEXT), {"half": pieces(0, 16)}, [(31, 47)])
     assert list(mark(made, Points).x) == [39.0]
     assert list(mark(made, Points).names) == ["half: Open the drain."]
-
-
-def test_chunks_are_steps():
-    made = plots.chunking_errors(Document(id="pump", text=TEXT), {"short": pieces(0, 16, 31, 47)}, [(0, 16)])
-    strip = mark(made, LineMark)
-    assert [x for x in strip.x if not isnan(x)] == [0.0, 16.0, 16.0, 31.0, 31.0, 47.0]
-    levels = [y for y in strip.y if not isnan(y)]
-    assert levels[0] == levels[1] == levels[4] < 0.5 < levels[2] == levels[3]
 
 
 @given(

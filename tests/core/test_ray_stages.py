@@ -24,19 +24,9 @@ def halved(values: Sequence[int]) -> Sequence[int]:
     return [8 // value for value in values]
 
 
-@contextmanager
-def never_open() -> Iterator[Callable[[Sequence[int]], Sequence[int]]]:
-    raise ParameterError("models", None, "there")
-    yield halved
-
-
 def results(open_work: ray_data.OpenStage, *batches: Sequence[object]) -> list[list[object]]:
     actor = ray_data._Actor(open_work)
     return [list(actor._results(batch)) for batch in batches]
-
-
-def test_results_are_those_of_the_work() -> None:
-    assert results(halving, [2, 4], [8]) == [[4, 2], [1]]
 
 
 def test_a_failure_is_the_result_of_its_batch_and_of_all_later_ones() -> None:
@@ -50,11 +40,6 @@ def test_other_errors_are_named() -> None:
     (batch,) = results(halving, [0])
     assert isinstance(batch[0].error, ServiceError)
     assert str(batch[0].error) == "Ray: ZeroDivisionError: integer division or modulo by zero"
-
-
-def test_work_that_cannot_be_opened_is_a_failure_of_its_batch() -> None:
-    (batch,) = results(never_open, [2, 4])
-    assert [str(result.error) for result in batch] == ["models must be there, got None"] * 2
 
 
 def test_a_failure_of_the_stage_before_passes_through_and_does_no_harm() -> None:

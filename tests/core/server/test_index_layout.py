@@ -8,7 +8,7 @@ import pytest
 
 from catena.model import LibraryError
 from catena_server import Flavour, IndexLayout
-from catena_server.index_layout import LONGEST_KEYWORD, index_body, kinds_body, other_fields
+from catena_server.index_layout import LONGEST_KEYWORD, PARTS, index_body, kinds_body, other_fields
 
 LAYOUT = IndexLayout(name="b-map", dim=8, embedder="e", several=("questions",), shards=3, replicas=1)
 VECTOR = {"type": "dense_vector", "dims": 8, "similarity": "cosine", "index_options": {"type": "int8_hnsw"}}

@@ -178,20 +178,39 @@ def _met(
 
 def spread(places: Sequence[Place], area: Box, *, apart: float) -> list[Place]:
     """Return places moved as little as it takes, about, until no two are nearer than `apart`, all inside an area."""
-    moved = np.array(places, dtype=np.float64).reshape(-1, 2)
-    low, high = np.array(area[:2]), np.array(area[2:])
-    for _ in range(200):
+    begun = np.array(places, dtype=np.float64).reshape(-1, 2)
+    moved = parted(begun, np.full(len(begun), apart / 2), (np.array(area[:2]), np.array(area[2:])), rounds=200)
+    return [(float(x), float(y)) for x, y in moved]
+
+
+def parted(
+    places: NDArray[np.float64],
+    radii: NDArray[np.float64],
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+    *,
+    rounds: int,
+) -> NDArray[np.float64]:
+    """Return middles of discs moved as little as it takes, about, until none lies on another.
+
+    Args:
+        places: shape (n, 2).
+        radii: of the discs, shape (n,).
+        ends: the lowest and the highest places, for all discs or for each.
+        rounds: at most.
+    """
+    moved = places
+    turn = np.arange(len(moved))[:, None] - np.arange(len(moved))[None, :]
+    for _ in range(rounds):
         gap = moved[:, None] - moved[None, :]
-        turn = np.arange(len(moved))[:, None] - np.arange(len(moved))[None, :]
         gap[..., 0] += 1e-6 * turn  # so that two at one place part
         reach = np.hypot(gap[..., 0], gap[..., 1])
         np.fill_diagonal(reach, np.inf)
-        short = np.maximum(apart - reach, 0.0)
+        short = np.maximum(radii[:, None] + radii[None, :] - reach, 0.0)
         if not short.any():
             break
         step = (gap / np.maximum(reach, 1e-9)[..., None] * short[..., None] * 0.5).sum(axis=1)
-        moved = np.clip(moved + step, low, high)
-    return [(float(x), float(y)) for x, y in moved]
+        moved = np.clip(moved + step, *ends)
+    return moved
 
 
 def overlap(one: Box, two: Box) -> float:

@@ -250,10 +250,7 @@ def _measured(rows: Sequence[Row], *, least: float = 1.0) -> list[Measured]:
 
 
 def _interval(point: Measured) -> tuple[float, float]:
-    return (
-        point.value if point.low is None else point.low,
-        point.value if point.high is None else point.high,
-    )
+    return (point.value if point.low is None else point.low, point.value if point.high is None else point.high)
 
 
 def _by_name(points: Sequence[Measured]) -> dict[str, list[Measured]]:

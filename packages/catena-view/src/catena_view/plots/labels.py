@@ -106,11 +106,6 @@ def lines_of(text: str, room: float, most: int, size: float = LETTER_SIZE, *, bo
     return [*lines[: most - 1], f"{last.rstrip(' ,;.')}…"]
 
 
-def one_line(text: str, room: float, size: float = LETTER_SIZE) -> str:
-    """Return the beginning of text that fits into so many inches."""
-    return next(iter(lines_of(text, room, 1, size)), "")
-
-
 def card_lines(parts: Sequence[tuple[str, int]], room: float, *, bold: bool = False) -> list[str]:
     """Return the lines of a card of so many inches: of each part at most its number of lines."""
     return [line for text, most in parts for line in lines_of(text, room - _MARGIN, most, bold=bold)]

@@ -6,18 +6,17 @@ from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena import Entry, Ranking, run
 from catena.evaluation import GAMMAS, Judgement, RetrievalReport, cohesion, judge, recall_curve, retrieval_report
 from catena.model import citation, pages_in_words
-from catena.segments import Explanation, Extraction, Weighed, explain
+from catena.segments import Extraction, Weighed, explain
 from catena_view.plots import ranking as ranking_plots
 from catena_view.plots import space
 from catena_view.plots.graph_view import excerpt
 from catena_view.plots.labels import shortened
-from catena_view.plots.segments import ChunkRow, ends_of, row_of
+from catena_view.plots.segments import ChunkRow, ends_of, formula_of, rows_of
 from catena_view.report.values import (
     Bar,
     Curve,
@@ -32,7 +31,6 @@ from catena_view.report.values import (
 )
 
 if TYPE_CHECKING:
-    from catena import Entry, Ranking
     from catena.evaluation import BankQuestion
     from catena.library import BaseLibrary
     from catena.store import DocumentInfo
@@ -50,10 +48,7 @@ def in_order(infos: Sequence[DocumentInfo], ranking: Ranking) -> list[str]:
 
 
 def tree_shown(
-    infos: Sequence[DocumentInfo],
-    order: Sequence[str],
-    entries: Mapping[str, Entry],
-    ranking: Ranking,
+    infos: Sequence[DocumentInfo], order: Sequence[str], entries: Mapping[str, Entry], ranking: Ranking
 ) -> Tree:
     """Return the tree of some documents.
 
@@ -111,25 +106,18 @@ def curves_shown(found: Extraction, most: int) -> Curves | Missing:
         )
     told = explain(found)
     known = {chunk.id: chunk for chunk in found.considered.valued.chunks}
-    weighed = [chunk for chunk in told.chunks if any(worth.value is not None for worth in chunk.worths)]
-    rows = [row_of(list(chunks), known) for _, chunks in groupby(weighed, key=lambda chunk: chunk.document_id)]
+    rows = rows_of(told, known)
     return Curves(
         penalty=told.params.irrelevance_penalty,
         used=told.used,
         budget=told.budget,
         unit="tokens" if told.in_tokens else "chunks",
-        caption=_caption(told, len(rows)),
+        caption=(
+            f"Documents considered: {len(rows):,}. {formula_of(told)}; the dashed line is 0 less the penalty. "
+            f"Selection: {told.params.selection}."
+        ),
         degraded=tuple(f"{part.what}: {part.why}" for part in found.degraded),
         curves=tuple(_curve(row, found) for row in rows[:most]),
-    )
-
-
-def _caption(told: Explanation, documents: int) -> str:
-    params = told.params
-    worth = f"max(P × decay, {params.lending:g} × a neighbour's)" if params.lending else "P × decay"
-    return (
-        f"Documents considered: {documents:,}. Value = ({worth} − {params.irrelevance_penalty:g}) × length factor "
-        f"({params.length_adjustment}); the dashed line is 0 less the penalty. Selection: {params.selection}."
     )
 
 
@@ -197,7 +185,13 @@ def studies_shown(
     """
     judgement = judge(bank, [info.id for info in library.documents()], library.get)
     n = library.stats().chunks
-    top, deep = _asked(library, bank, judgement, min(options.depth, n), progress)
+    judged = [question for question in bank if judgement.items.get(question.id)]
+    top, deep, depth = dict[str, Ranking](), dict[str, Ranking](), min(options.depth, n)
+    for number, question in enumerate(judged, start=1):  # as a user would ask, and as deep as it is judged
+        top[question.id] = library.search(question.text, k=max(_FEWEST, len(judgement.items[question.id])))
+        deep[question.id] = library.search(question.text, k=depth, depth=depth)
+        if progress is not None:
+            progress(number, len(judged))
     found = retrieval_report(bank, judgement, top=top, deep=deep, n=n, gamma=options.gamma)
     measures = [name for name in _NAMES if name in found.measures[""]]
     return Studies(
@@ -206,25 +200,6 @@ def studies_shown(
         rows=tuple(_row(kind, found, measures) for kind in found.measures),
         figures=(*_log_rank(found), *_cohesion(library, entries)),
     )
-
-
-def _asked(
-    library: BaseLibrary,
-    bank: Sequence[BankQuestion],
-    judgement: Judgement,
-    depth: int,
-    progress: Progress | None,
-) -> tuple[dict[str, Ranking], dict[str, Ranking]]:
-    """Return, for each question with gold, what a user would get, and the ranking as deep as it is judged."""
-    judged = [question for question in bank if judgement.items.get(question.id)]
-    top: dict[str, Ranking] = {}
-    deep: dict[str, Ranking] = {}
-    for number, question in enumerate(judged, start=1):
-        top[question.id] = library.search(question.text, k=max(_FEWEST, len(judgement.items[question.id])))
-        deep[question.id] = library.search(question.text, k=depth, depth=depth)
-        if progress is not None:
-            progress(number, len(judged))
-    return top, deep
 
 
 def _log_rank(found: RetrievalReport) -> list[FigureShown]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,11 @@ _NONE = Missing(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPage:
-    """A page of a kept report; `faults` are in words."""
-
-    page: int
-    recall: float
-    precision: float
-    order: float
-    state: str
-    faults: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFidelity:
     """A fidelity report as it was kept; `source` names its document."""
 
     source: str
-    pages: tuple[KeptPage, ...]
+    pages: tuple[PageRow, ...]
 
 
 def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
@@ -58,18 +47,27 @@ def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
 
 
 def _report(report: Mapping[str, Any]) -> KeptFidelity:
-    return KeptFidelity(source=str(report["source"]), pages=tuple(_page(page) for page in report["pages"]))
+    pages = (_page(lambda name, page=page: page[name]) for page in report["pages"])  # type: ignore[misc]
+    return KeptFidelity(source=str(report["source"]), pages=tuple(pages))
 
 
-def _page(page: Mapping[str, Any]) -> KeptPage:
-    return KeptPage(
-        page=int(page["page"]),
-        recall=float(page["recall"]),
-        precision=float(page["precision"]),
-        order=float(page["order"]),
-        state=str(page["state"]),
-        faults=tuple(_fault(fault["kind"], fault["detail"]) for fault in page["faults"]),
+def _page(told: Callable[[str], Any]) -> PageRow:
+    return PageRow(
+        page=int(told("page")),
+        recall=float(told("recall")),
+        precision=float(told("precision")),
+        order=float(told("order")),
+        state=str(told("state")),
+        faults=tuple(map(_fault, told("faults"))),
     )
+
+
+def _fault(fault: Any) -> str:
+    """Return a fault in words: as it was kept, or as `format_markdown` gives it."""
+    if isinstance(fault, str):
+        return fault
+    kind, detail = (fault["kind"], fault["detail"]) if isinstance(fault, dict) else (fault.kind, fault.detail)
+    return f"{kind}: {detail}" if detail else kind
 
 
 def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
@@ -83,25 +81,8 @@ def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
 
 
 def _strip(report: FidelityReportLike) -> Strip:
-    picture = fidelity_strip(report)
     return Strip(
         title=Path(str(getattr(report, "source", ""))).name or "a document",
-        caption=str(getattr(picture, "caption", "")),
-        pages=tuple(
-            PageRow(
-                page=page.page,
-                recall=float(page.recall),
-                precision=float(page.precision),
-                order=float(page.order),
-                state=page.state,
-                faults=tuple(
-                    fault if isinstance(fault, str) else _fault(fault.kind, fault.detail) for fault in page.faults
-                ),
-            )
-            for page in report.pages
-        ),
+        caption=str(getattr(fidelity_strip(report), "caption", "")),
+        pages=tuple(_page(partial(getattr, page)) for page in report.pages),
     )
-
-
-def _fault(kind: str, detail: str) -> str:
-    return f"{kind}: {detail}" if detail else kind
