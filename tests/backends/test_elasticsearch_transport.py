@@ -17,7 +17,7 @@ from blockbuster import blockbuster_ctx
 from elasticsearch import AsyncElasticsearch, Elasticsearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opensearchpy import AsyncOpenSearch, OpenSearch
+from opensearchpy import AsyncOpenSearch
 from stub_server import Answer, Stub, self_signed, serving
 
 from catena.model import ParameterError, ServerError
@@ -83,24 +83,6 @@ def test_a_call_is_sent_as_it_says(kind: Kind, stub: Stub, world: str) -> None:
     assert seen.body.decode() == '{"q":"ü"}'
     assert "json" in seen.headers["content-type"]
     assert "json" in seen.headers["accept"]
-
-
-@pytest.mark.parametrize(
-    ("setting", "header"),
-    [
-        ({"api_key": "aWQ6a2V5"}, "ApiKey aWQ6a2V5"),
-        ({"api_key": ("id", "key")}, "ApiKey aWQ6a2V5"),
-        ({"basic_auth": ("elastic", "pass")}, "Basic ZWxhc3RpYzpwYXNz"),
-        ({"bearer_auth": "token"}, "Bearer token"),
-    ],
-)
-def test_credentials_go_where_the_server_wants_them(setting: dict[str, Any], header: str, world: str) -> None:
-    for kind in (ElasticsearchTransport, OpenSearchTransport):
-        if kind is OpenSearchTransport and "api_key" in setting:
-            continue
-        with serving() as stub:
-            perform(kind.connect(stub.url, **setting), READ, world)
-            assert stub.seen[0].headers["authorization"] == header
 
 
 @BOTH
@@ -197,13 +179,6 @@ def test_clients_of_the_user_are_used_as_they_stand_and_left_alone() -> None:
         assert {name: value for name, value in vars(client).items() if name.startswith("_")} == before
         assert client.perform_request("GET", "/", headers={"accept": "application/json"}).body == {"ok": 1}  # open
         client.close()
-
-
-@BOTH
-def test_a_sync_client_answers_asyncio_in_threads(kind: Kind, stub: Stub) -> None:
-    client = Elasticsearch(stub.url) if kind is ElasticsearchTransport else OpenSearch(stub.url)
-    assert perform(kind(client), READ, "async") == {"took": 3}
-    client.close()
 
 
 @BOTH

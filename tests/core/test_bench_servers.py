@@ -16,7 +16,7 @@ from catena_bench import cli
 from catena_bench.servers import NoServersError, ask, elasticsearch, opensearch
 from catena_bench.servers import fetching as java_tools
 from catena_bench.servers.cluster import SearchCluster
-from catena_bench.servers.fetching import Artifact, cache_folder, made_once
+from catena_bench.servers.fetching import Artifact, cache_folder
 from catena_bench.servers.kinds import (
     KNN,
     Distribution,
@@ -96,25 +96,6 @@ def test_opensearch_has_k_nn_where_there_is_one_and_no_library_twice(programs, t
     assert not [name for name in opensearch_distribution("3.8.0").plugins if "knn" in name]
     asked = (tmp_path / "bin" / "calls").read_text().split("</project>")
     assert ["opensearch-knn" in project for project in asked] == [True, False, False]
-
-
-def test_a_folder_of_the_cache_appears_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "cache" / "thing"
-
-    def fail(folder: Path) -> None:
-        (folder / "half").write_text("")
-        raise NoServersError("the lamp went out", "light it")
-
-    with pytest.raises(NoServersError):
-        made_once(target, fail)
-    assert not list(target.parent.iterdir())
-
-    def overtaken(folder: Path) -> None:  # another process makes the same meanwhile
-        target.mkdir()
-        (target / "theirs").write_text("")
-        (folder / "ours").write_text("")
-
-    assert [path.name for path in made_once(target, overtaken).iterdir()] == ["theirs"]
 
 
 def test_a_new_jdk_compiles_else_the_compiler_of_eclipse_does(programs, monkeypatch):

@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.effects import Cancel, Handler, Services, run
+from catena.effects import Cancel, Services
 from catena.enrichment import StaticEmbedder
 from catena.library import UNCHANGED, Input, Library, Preparation, Progress
 from catena.model import CancelledError, ModelMismatchError, Outcome, ParameterError
 from catena.structure import SegmentOptions
-from catena_server import Call, IndexLayout, Recipe, ingest_files, prepare_batch
-from catena_server.bulk_ingestion import write_batch
-from conftest import printed_under_hash_seeds
+from catena_server import IndexLayout, Recipe, ingest_files, prepare_batch
 from deadly_models import deadly
 from folder_server import FolderServer
 
@@ -84,25 +82,6 @@ def test_what_is_known_is_not_read(files: Path) -> None:
     first, second = prepare_batch(known, RECIPE).documents
     assert (first.outcome.state, first.outcome.reason, first.actions) == ("skipped", UNCHANGED, ())
     assert second.outcome.state == "indexed"
-
-
-@pytest.mark.slow
-def test_equal_inputs_give_equal_bytes_in_every_process(files: Path) -> None:
-    code = (
-        "import hashlib, json, sys\n"
-        "from pathlib import Path\n"
-        "from catena_server.bulk_ingestion import Recipe, prepare_batch\n"
-        "from catena.library.file_ingestion import Input\n"
-        "from catena_server.index_layout import IndexLayout\n"
-        "files = [Path(name) for name in sys.argv[3:]]\n"
-        "inputs = [Input(path=file, source=file.name, document_id=file.name) for file in files]\n"
-        "recipe = Recipe(layout=IndexLayout(name='set', embedder=sys.argv[1], dim=int(sys.argv[2])))\n"
-        "documents = prepare_batch(inputs, recipe).documents\n"
-        "shown = [(str(d.outcome), d.kinds, [(a.id, a.source) for a in d.actions]) for d in documents]\n"
-        "print(hashlib.sha256(json.dumps(shown).encode()).hexdigest())"
-    )
-    names = map(str, sorted(files.iterdir()))
-    assert len(printed_under_hash_seeds(code, SHIPPED.identity, str(SHIPPED.dim), *names)) == 1
 
 
 def test_a_recipe_and_a_batch_survive_pickling_and_show_no_password(files: Path) -> None:
@@ -204,27 +183,6 @@ def test_what_the_server_refuses_fails_alone(files: Path, tmp_path: Path) -> Non
     assert ledger(server)["a.md"] == ("failed", outcomes[0].reason)
     again = ingest(files, FolderServer(server.folder), workers=1)
     assert [outcome.reason for outcome in again[:2]] == ["", UNCHANGED]
-
-
-@pytest.mark.slow
-def test_a_line_of_the_ledger_comes_before_the_record_that_says_whole(files: Path, server: FolderServer) -> None:
-    ingest(files, server, workers=1)
-    (files / "a.md").write_text("# Alpha\n\nNew.\n")
-    lines: list[tuple[str, str]] = []
-
-    def noted(call: Call) -> object:
-        for line in call.lines or ():
-            for where in line.values():
-                if isinstance(where, dict) and "_index" in where:
-                    lines.append((where["_index"], where["_id"]))
-        return server.perform(call)
-
-    services = Services(handlers={Call: Handler(identity="folder", call=noted)})
-    run(write_batch(prepare_batch(inputs_below(files)[:1], RECIPE), LAYOUT, "elasticsearch"), services)
-    parts = [index.removeprefix("set-") for index, _ in lines]
-    assert parts[0] == "documents"  # "writing"
-    assert parts[-2:] == ["ledger", "documents"]
-    assert lines[0] == lines[-1]
 
 
 @pytest.mark.slow

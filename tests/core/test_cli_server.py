@@ -121,15 +121,6 @@ def test_documents_are_deleted_by_id_and_by_path_or_nothing_is(server: FakeServe
 # rebuild
 
 
-def test_a_set_is_laid_out_anew_from_what_it_holds(server: FakeServer) -> None:
-    call("index", ".")
-    before = server.documents("catena-chunks")
-    shown = call("rebuild", "--shards", "3", "--vector-index", "bbq_hnsw").stdout
-    assert "bbq_hnsw, 3 shards" in shown
-    assert set(server.documents("catena-chunks")) == set(before)
-    assert value("status")["layout"]["shards"] == 3
-
-
 def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(server: FakeServer) -> None:
     call("index", ".")
     told = value("rebuild", ".", "--chunks", "sections")
@@ -157,12 +148,6 @@ def test_what_was_built_can_be_abandoned(server: FakeServer) -> None:
     assert "as before" in call("rebuild", "--abandon").stdout
     assert not any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
     assert len(held(server)) == 2
-
-
-@pytest.mark.parametrize("option", [("--chunks", "sections"), ("--workers", "2"), ("--drop-missing",)])
-def test_what_reads_no_file_takes_no_option_about_files(server: FakeServer, option: tuple[str, ...]) -> None:
-    call("index", ".")
-    assert "without PATHS no file is read" in call("rebuild", *option, code=2).stderr
 
 
 # export

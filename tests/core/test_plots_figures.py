@@ -80,13 +80,6 @@ def test_each_axis_says_what_it_measures(drawn):
             assert label or any(re.search(r"[^\W\d]", name) for name in names), panel
 
 
-def test_title_and_a_caption_with_a_number_stand_in_it(drawn):
-    _, picture, figure = drawn
-    assert figure.get_suptitle() == picture.title
-    assert " ".join(figure.get_supxlabel().split()) == " ".join(picture.caption.split())
-    assert re.search(r"\d", picture.caption)
-
-
 def test_no_text_lies_on_another(drawn):
     assert overlapping(drawn[2]) == []
 

@@ -16,7 +16,7 @@ from catena.model import Chunk, EvaluationError, Hit, ParameterError, Ranking, S
 from catena.segments import BALANCED, explain, extract
 from catena_view import plots
 from catena_view.plots import Cost
-from catena_view.plots.labels import label_rows, position_ticks, round_ticks, shortened
+from catena_view.plots.labels import label_rows, position_ticks
 from catena_view.plots.picture import Labels, LineMark, Points, Spans
 
 PLAIN = replace(BALANCED, length_adjustment="off", minimum_value=0.4)
@@ -120,39 +120,6 @@ def test_what_neighbours_lend_is_drawn_and_told():
     assert "max(P × decay, 0.5 × a neighbour's) − 0.18" in made.caption
 
 
-def test_positions_are_on_the_axis_and_titles_above_and_below():
-    made = plots.relevance_curve(extracted())
-    panel = made.panels[0]
-    assert panel.title == "Pump <manual>"
-    assert (0.0, "3") in panel.x.ticks
-    assert (5.0, "20") in panel.x.ticks
-    assert marks(made, Labels)[1].texts == ["1 Mounting"]
-    assert marks(made, Labels)[1].names == ["a › 1 Mounting"]
-    low, high = panel.y.limits
-    assert all(low < y < high for labels in marks(made, Labels) for y in labels.y)
-
-
-def test_hovering_tells_rank_probability_and_text():
-    points = named(plots.relevance_curve(extracted()), Points, "query 1")
-    assert "chunk 4: value +" in points.names[1]
-    assert "rank 2, P 0.800" in points.names[1]
-    assert "a paragraph 4: check the <b>pump</b>." in points.names[1]
-    assert "segment 1" in points.names[1]
-    grey = named(plots.relevance_curve(extracted()), Points, "found by no query")
-    assert "not found" in grey.names[0]
-
-
-def test_queries_may_be_named():
-    made = plots.relevance_curve(
-        extracted(), queries=["pump", "how often must the pump of the old series be checked"]
-    )
-    labels = {points.label for points in marks(made, Points)}
-    assert "pump" in labels
-    asked = plots.relevance_curve(replace(extracted(), asked=("in", "words")))
-    assert {"in", "words"} <= {points.label for points in marks(asked, Points)}
-    assert any(label.startswith("how often") and label.endswith("…") and len(label) < 30 for label in labels)
-
-
 def test_both_kinds_are_written(tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("plotly")
@@ -205,13 +172,6 @@ def test_ticks_are_at_their_places_and_apart(found):
     assert ticks[0] == (0.0, str(positions[0]))
     assert all(str(positions[places.index(place)]) == text for place, text in ticks)
     assert all(after[0] - before[0] >= 0.7 * len(after[1]) * 0.5 for before, after in pairwise(ticks))
-
-
-def test_ticks_of_values_are_round():
-    assert [text for _, text in round_ticks(-0.18, 0.92)] == ["0", "0.2", "0.4", "0.6", "0.8"]
-    assert round_ticks(-1.0, 1.0)[0] == (-1.0, "-1")
-    assert shortened("a  b\nc", 5) == "a b c"
-    assert shortened("abcdef", 4) == "abc…"
 
 
 # cost_growth

@@ -49,14 +49,6 @@ def test_a_killed_run_and_the_one_that_goes_on() -> None:
     assert (names.x, names.texts) == ([pytest.approx(0.036), pytest.approx(5.036)], ["killed", "resumed"])
 
 
-def test_one_run_that_cost_nothing_has_no_border_and_no_panel_of_cost() -> None:
-    made = plots.run_timeline({"only": [moment(0.0)], "nothing": []})
-    assert made.caption == "only: 1 answered by a service; nothing: nothing asked."
-    alone = plots.run_timeline({"only": [moment(1.0)]})
-    assert len(alone.panels) == 1
-    assert {mark.label for mark in alone.panels[0].marks if isinstance(mark, LineMark)} == {"answered by a service"}
-
-
 @given(st.dictionaries(st.text("abc", min_size=1), moments, min_size=1, max_size=4))
 def test_every_answer_is_one_step_up_and_time_never_goes_back(runs: dict[str, list[Moment]]) -> None:
     if not any(runs.values()):

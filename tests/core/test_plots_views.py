@@ -72,14 +72,6 @@ def test_every_cell_is_what_found_by_says(orders, k):
         assert {f"view{at}": int(text) for at, text in enumerate(row) if text} == found_by(hit)
 
 
-def test_more_hits_than_rows_are_told():
-    found = multi_view({"raw": ranked(*"abcdef")}, ExactUnion(), 6)
-    made, less = plots.view_attribution(found), plots.view_attribution(found, rows=2)
-    assert len(mark(less, Cells).values) == 2
-    assert less.caption.startswith("2 hits of 6, the best ones. raw ranked 2 ")
-    assert less.height < made.height
-
-
 def test_a_ranking_without_views_is_an_error():
     found = multi_view({"raw": ranked("a")}, ExactUnion(), 1)
     for ranking, views in ((Ranking((), Scale.RANK), ()), (ranked("a"), ()), (found, ("summary",))):
@@ -90,16 +82,6 @@ def test_a_ranking_without_views_is_an_error():
 
 
 # scope_recall
-
-
-def test_recalls_are_lines_in_the_order_of_amounts():
-    made = plots.scope_recall({"raw": {500: (0.5, 0.4, 0.6), 250: (0.25, 0.2, 0.3)}, "sections": {500: 0.75}})
-    first, second = made.panels[0].marks
-    assert (list(first.x), list(first.y)) == ([250.0, 500.0], [0.25, 0.5])
-    assert (list(first.low), list(first.high)) == ([0.2, 0.4], [0.3, 0.6])
-    assert (list(second.y), list(second.low)) == ([0.75], [])
-    assert made.panels[0].x.ticks == [(250.0, "250"), (500.0, "500")]
-    assert made.caption == "raw 0.250 at 250 → 0.500 at 500; sections 0.750 at 500 tokens read. Bands: intervals."
 
 
 @pytest.mark.parametrize(
@@ -135,12 +117,6 @@ def test_marks_stand_at_the_borders_inside_what_answers():
         "Chunking error, the share of 2 scopes that no chunk holds whole, and the number of chunks: "
         "short 50.0% (1 torn by 4), whole 0.0% (0 torn by 1)."
     )
-
-
-def test_what_no_chunk_reaches_is_torn_in_its_middle():
-    made = plots.chunking_errors(Document(id="pump", text=TEXT), {"half": pieces(0, 16)}, [(31, 47)])
-    assert list(mark(made, Points).x) == [39.0]
-    assert list(mark(made, Points).names) == ["half: Open the drain."]
 
 
 @given(

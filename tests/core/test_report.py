@@ -6,7 +6,6 @@ import json
 import pickle
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 
 import catena
 from catena.cli.app import app
-from catena.evaluation import BankQuestion, read_questions
+from catena.evaluation import read_questions
 from catena.formatting import FidelityReport
 from catena.formatting.fidelity_check import Fault, PageFidelity
 from catena.model import TITLE, Chunk, EvaluationError, FilterError, Hit, ParameterError, Provenance, Scale
@@ -96,14 +95,6 @@ def test_the_parts_of_each_hit_add_up_to_its_score(shelf: Path, question: str) -
         assert hit.whole == pytest.approx(hit.score, abs=1e-6)
 
 
-def test_a_name_that_stands_nowhere_is_said(shelf: Path) -> None:
-    with catena.Library.open(shelf / "lib", create=False) as library:
-        made = report(library, "How is the fuse of the HX220 rated?").contents
-    assert made.ranking.hits == ()
-    assert "'HX220' stands nowhere" in made.ranking.unknown[0]
-    assert isinstance(made.segments, Missing)
-
-
 # The tree.
 
 
@@ -117,12 +108,6 @@ def test_documents_with_hits_come_first_and_hits_are_marked_at_their_sections(wa
         assert sorted(marked) == sorted(document.hits) == [hit.rank for hit in hits if hit.document == document.id]
     plain = next(document for document in tree.documents if document.id == "plain.md")
     assert [section.title for section in plain.sections or ()] == ["Before the first heading", "Notes", "Storage"]
-
-
-def test_documents_that_are_not_listed_are_counted(shelf: Path) -> None:
-    with catena.Library.open(shelf / "lib", create=False) as library:
-        tree = report(library, QUESTION, ReportOptions(documents=1, k=1)).contents.tree
-    assert (len(tree.documents), tree.more) == (1, 2)
 
 
 # Segments, graph.
@@ -329,27 +314,6 @@ def test_the_command_writes_the_page_and_says_what_it_lacks(shelf: Path, tmp_pat
     assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     told = json.loads(call(QUESTION, "-l", shelf / "walked", "-o", tmp_path / "s.html", "--json").stdout)
     assert (told["hits"], sorted(told["missing"])) == (6, ["fidelity", "measures"])
-
-
-def test_the_command_hands_questions_and_fidelity_on(
-    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def not_measured(library: object, bank: Sequence[BankQuestion], *_: object) -> Missing:
-        asked.extend(question.text for question in bank)
-        return Missing(missing="not now")
-
-    monkeypatch.setattr("catena_view.report.reporting.studies_shown", not_measured)
-    kept = FidelityReport(
-        document_id="a", source="a.pdf", pages=(PageFidelity(page=1, recall=1, precision=1, order=1),)
-    )
-    (tmp_path / "kept.json").write_text(json.dumps(kept.as_json()))
-    more = ("--questions", shelf / "q.jsonl", "--fidelity", tmp_path / "kept.json", "--json")
-    result = call(QUESTION, "-l", shelf / "lib", "-o", tmp_path / "r.html", *more)
-    assert asked == [QUESTION]
-    assert "fidelity" not in json.loads(result.stdout)["missing"]
-    assert "without the measures: not now" in result.stderr
 
 
 @pytest.mark.parametrize("out", ["r.pdf", "absent/r.html"])

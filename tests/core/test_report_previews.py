@@ -19,12 +19,6 @@ def test_of_a_table_the_rows_that_match_are_shown() -> None:
     assert (shown.more, shown.text) == (8, "Tighten by hand first.")
 
 
-def test_of_a_table_that_says_nothing_of_the_question_the_first_rows_are_shown() -> None:
-    shown = preview_of(TABLE, "How heavy is it?")
-    assert shown.rows == (("P1", "1.5 N·m"), ("P2", "2.5 N·m"), ("P3", "3.5 N·m"))
-    assert shown.more == 6
-
-
 def test_of_a_long_text_the_part_that_matches_is_shown_from_its_sentence_on() -> None:
     shown = preview_of(LONG, "What torque do the foot bolts need?").text
     assert "The foot bolts need 18 N·m each." in shown

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from catena.effects import Search
-from catena.enrichment import StaticEmbedder
 from catena.model import ParameterError, fields_of, matches
 from catena.retrieval import RankFusion, RoutedStore
 from langchain_catena import CatenaEmbeddings, CatenaRetriever, from_elasticsearch_retriever, from_elasticsearch_store
@@ -42,11 +41,6 @@ def filled(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> Ite
     client.close()
 
 
-def by_retriever(store: Any, made: Any = framework.ElasticsearchRetriever) -> Any:
-    body = lambda question: {"query": {"match": {"text": question}}}  # noqa: E731
-    return made(store._store.index, body, content_field="text", client=store.client)
-
-
 def test_three_lines_rank_an_index_that_langchain_has_filled(filled: Callable[..., Any]) -> None:
     store = filled()
     services = from_elasticsearch_store(store)
@@ -61,22 +55,6 @@ def test_three_lines_rank_an_index_that_langchain_has_filled(filled: Callable[..
     assert [way["route"] for way in about["routes"]] == ["dense", "lexical"]
     own = {document.page_content for document in store.similarity_search(QUESTION, k=4)}
     assert {document.page_content for document in found} <= own
-
-
-def test_raw_scores_are_the_servers_bm25_and_the_true_cosine(filled: Callable[..., Any]) -> None:
-    store = filled()
-    index = from_elasticsearch_store(store).store
-    embedder = StaticEmbedder()
-    question = embedder.embed_query(QUESTION)
-    found = index.search(Search(route="dense", query=QUESTION, k=4, vector=question))
-    rows = embedder.embed_documents([text for text, _ in TEXTS.values()])
-    true = dict(zip(TEXTS, (rows @ question).tolist(), strict=True))
-    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(true, abs=1e-5)
-    words = index.search(Search(route="lexical", query=QUESTION, k=4))
-    plain = by_retriever(store).invoke(QUESTION)
-    assert [(hit.chunk.id, hit.score) for hit in words.hits] == [
-        (one.metadata["_id"], pytest.approx(one.metadata["_score"])) for one in plain
-    ]
 
 
 FILTERS: list[dict[str, Any]] = [
@@ -116,7 +94,9 @@ async def test_the_async_classes_are_awaited(filled: Callable[..., Any], es_url:
     async with es.AsyncElasticsearch(es_url, api_key=es_api_key or None) as client:
         store = framework.AsyncElasticsearchStore(index, client=client, embedding=CatenaEmbeddings())
         services = from_elasticsearch_store(store)
-        mine = from_elasticsearch_retriever(by_retriever(store, framework.AsyncElasticsearchRetriever))
+        body = lambda question: {"query": {"match": {"text": question}}}  # noqa: E731
+        own = framework.AsyncElasticsearchRetriever(index, body, content_field="text", client=store.client)
+        mine = from_elasticsearch_retriever(own)
         mixed = replace(services, store=RoutedStore({"mine": mine}, beside=services.store))
         retriever = CatenaRetriever(services=services, routes=services.store.routes, k=2)
         assert (await retriever.ainvoke(QUESTION))[0].id == "v1"

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elasticsearch import AsyncElasticsearch, Elasticsearch
-from fault_cases import made
 
 from catena.effects import FetchChunks, FetchText, FindNames
 from catena.enrichment import StaticEmbedder
 from catena.library import Library
-from catena.model import DuplicateDocumentError, LibraryError, ModelMismatchError, ServerError, UnknownDocumentError
-from catena.testing import FakeEmbedder
+from catena.model import DuplicateDocumentError, ServerError, UnknownDocumentError
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
 from catena_server import Call, ElasticsearchTransport, ServerLibrary
 
@@ -100,30 +97,6 @@ def test_documents_are_replaced_deleted_and_read_back(library: ServerLibrary, fi
         library.get("beta.md")
     assert library.verify() == ()
     assert library.stats().documents == 3
-
-
-def test_clients_of_the_user_open_the_same_set(
-    es_url: str, es_api_key: str, fresh_index: Callable[..., str], files: Path
-) -> None:
-    name, key = fresh_index(es_url, "d"), {"api_key": es_api_key} if es_api_key else {}
-    with Elasticsearch(es_url, **key) as client:
-        transport = ElasticsearchTransport.over(client)
-        layout = made(transport, name, StaticEmbedder()).layout
-        assert made(transport, name, None).layout == layout
-        with pytest.raises(ModelMismatchError):
-            made(transport, name, FakeEmbedder())
-        with pytest.raises(LibraryError, match="nothing was made"):
-            made(transport, f"{name}-none", StaticEmbedder(), create=False)
-        ServerLibrary.open(client, name, home=files).index(files / "beta.md")
-
-    async def asked() -> None:
-        async with AsyncElasticsearch(es_url, **key) as aclient:
-            transport = ElasticsearchTransport(aclient=aclient)
-            library = ServerLibrary.open(transport, name, home=files)
-            assert (await library.asearch("clock", k=1)).hits[0].chunk.document_id == "beta.md"
-            await library.aclose()
-
-    asyncio.run(asked())
 
 
 def test_the_server_tells_what_it_refuses(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> None:

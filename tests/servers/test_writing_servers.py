@@ -147,27 +147,6 @@ def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(server: Serve
     assert server.run(stats(layout)).chunks == 12
 
 
-def test_a_full_disk_stops_with_a_clear_error_and_the_same_again_finishes(
-    server: Server, layout: IndexLayout
-) -> None:
-    entries = [plain(f"d{at}", 3, fingerprint="f") for at in range(3)]
-    server.run(put(entries[:1], layout, server.flavour))
-
-    def block(on: bool | None) -> None:
-        path = f"/{layout.name}-chunks/_settings"
-        server.transport.perform(Call(method="PUT", path=path, body={"index": {"blocks.read_only_allow_delete": on}}))
-
-    block(True)  # as the server does it itself when its disk is nearly full
-    with pytest.raises(ServerError, match=rf"{layout.name}-chunks.*read-only.*(is kept|stays)\. Try: ") as raised:
-        server.run(put(entries, layout, server.flavour))
-    assert raised.value.kind == "cluster_block_exception"
-    assert server.run(get("d0", layout)) == entries[0][0]
-    block(None)
-    report = server.run(put(entries, layout, server.flavour))
-    assert (report.skipped, [each.document_id for each in report.written]) == (("d0",), ["d1", "d2"])
-    assert server.run(verify(layout, server.flavour)) == ()
-
-
 def test_nothing_of_a_document_is_too_long_for_the_server(server: Server, layout: IndexLayout) -> None:
     long = "ä" * 40_000
     chunk = Chunk(

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from catena.model import Chunk, Document, Entry, LibraryError, ParameterError, View, ViewVectors, digest
 from catena.text import tokenise
 from catena_server import IndexLayout, entry_actions, indexed_words, packed, unpacked
-from catena_server.actions import PIECE, pieces_of
 from catena_server.encoding import LONGEST, indexed_word, restored, sendable
 from catena_server.indices import takes_packed
 from catena_server.restoring import chunk_of, entry_of
@@ -135,15 +134,6 @@ def test_the_version_an_index_was_made_in_says_whether_it_takes_packed_vectors(m
     assert takes_packed({"index": {"version": {"created": made}}}) is expected
     for unsaid in ({}, {"index": {"version": made}}):
         assert not takes_packed(unsaid)
-
-
-def test_a_text_goes_in_pieces_of_code_points() -> None:
-    text = "ä\ud800" * PIECE
-    assert [pieces_of(text[:n]) for n in (0, 1, PIECE, PIECE + 1, 2 * PIECE)] == [0, 1, 1, 2, 2]
-    entry = replace(plain("d", 1)[0], document=Document(id="d", text=text))
-    written = [a.source for a in entry_actions(entry, plain("d", 1)[1], LAYOUT) if "-" in a.id and a.source]
-    assert [(s["piece"], s["start"]) for s in written] == [(0, 0), (1, PIECE)]
-    assert "".join(restored(s["text"]) for s in written) == text
 
 
 def test_a_word_longer_than_the_server_takes_is_one_token_still() -> None:

@@ -261,7 +261,7 @@ LEXICAL = Search(route="lexical", query="x", k=1)
     [
         ({}, INDEX, LEXICAL, LibraryError, "there is no such index"),
         ({**with_vectors(), "j": {}}, INDEX, LEXICAL, LibraryError, r"stands for 2 indices \(articles-1, j\)"),
-        (MAPPING, ForeignIndex(text_field="body"), LEXICAL, LibraryError, r"no field 'body'; of that kind there are: "),
+        (MAPPING, ForeignIndex(text_field="body"), LEXICAL, LibraryError, "no field 'body'; of that kind there are:"),
         (with_vectors(index=False), INDEX, replace(LEXICAL, route="dense", vector=[1.0, 0.0]), LibraryError,
             "field 'vector' is dense_vector, not indexed"),
         (MAPPING, INDEX, replace(LEXICAL, route="dense", vector=[1.0, 0.0, 0.0]), ModelMismatchError,

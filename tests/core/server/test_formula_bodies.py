@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.model import ParameterError, ServerError
-from catena_server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body, repeated
+from catena_server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body
 from catena_server.index_layout import kept_as
 from catena_server.queries import (
     OPENSEARCH,
@@ -110,12 +110,6 @@ def test_the_ladder_is_the_logarithm_of_a_count(most: int, weight: float, data: 
         rows = server.search("c-chunks", {"query": query, "size": 1})["hits"]["hits"]
         assert [row["_score"] for row in rows] == pytest.approx([expected] if held else [], rel=1e-6)
     assert count_of(weight * log1p(len(held)), weight) == len(held)
-
-
-def test_a_repeated_term_counts_as_often_as_a_chunk_carries_it() -> None:
-    server = FakeServer.holding("c", {"c": {"terms": repeated(["esp32", "esp32", "lora"])}})
-    asked = repeated(["esp32", "esp32", "esp32", "lora"])
-    assert server.search("c-chunks", {"query": count_query(asked), "size": 1})["hits"]["hits"][0]["_score"] == 3.0
 
 
 def test_a_server_without_vectors_is_named_as_such() -> None:

@@ -199,18 +199,6 @@ def test_filters_are_part_of_every_route(route: str) -> None:
         server.run(search(replace(asked, where={"page": {"$near": 3}}), LAYOUT, how()))
 
 
-def test_a_filter_is_in_every_part_of_the_formula() -> None:
-    server = many()
-    request = SearchFused(query=QUERY, k=2, weights=WEIGHTS, vector=VECTOR, documents=("d0",))
-    server.run(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=5, rows=7)))
-    ranked = [body for body in server.bodies if "sort" in body]
-    assert len(ranked) >= 3
-    for body in ranked:
-        wanted = {"terms": {"document": ["d0"]}}
-        assert "query" not in body or wanted in body["query"]["bool"]["filter"]
-        assert "knn" not in body or wanted in body["knn"]["filter"]
-
-
 @pytest.mark.parametrize("asked", [{"k": 0}, {"query": ""}, {"query": "nowhere"}, {"documents": ()}, {"among": ()}])
 def test_what_finds_nothing_is_an_empty_ranking(asked: Mapping[str, Any]) -> None:
     for route in ("lexical", "keyword"):
@@ -270,14 +258,6 @@ def test_a_shard_that_fails_is_an_error_in_every_search() -> None:
     searches = [call for call in server.calls if call.path.endswith("_search")]
     assert len(searches) > 4
     assert all(call.params["allow_partial_search_results"] is False for call in searches)
-
-
-def test_over_several_shards_words_count_the_same_on_each() -> None:
-    server, shards = many(), replace(LAYOUT, shards=3)
-    server.run(search(Search(route="lexical", query=QUERY, k=3), shards, how()))
-    server.run(search(Search(route="dense", query=QUERY, k=3, vector=VECTOR), shards, how()))
-    kinds = [call.params.get("search_type") for call in server.calls if call.body and "sort" in call.body]
-    assert kinds == ["dfs_query_then_fetch", None]  # Elasticsearch counts so by itself beside neighbours
 
 
 def test_a_large_group_of_equal_chunks_is_fetched_to_its_end() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catena.model import ParameterError
 from catena_server import MEASURED, Cluster, Collection, Costs, plan_size
-from catena_server.sizing import MOST_IN_A_SHARD, vector_disk, vector_memory
+from catena_server.sizing import MOST_IN_A_SHARD, vector_memory
 
 COSTS = Costs(
     bytes_per_document=1_000.0,
@@ -34,12 +34,6 @@ COSTS = Costs(
 )  # fmt: skip
 def test_memory_of_a_vector_is_that_of_elastics_table(kind, dim: int, expected: int) -> None:
     assert vector_memory(kind, dim) == expected
-
-
-def test_on_disk_the_numbers_are_kept_beside_what_is_searched() -> None:
-    assert vector_disk("int8_hnsw", 256) == 256 + 4 + 64 + 4 * 256
-    assert vector_disk("hnsw", 256) == 4 * 256 + 64
-    assert vector_disk("flat", 256) == 4 * 256
 
 
 def test_a_plan_by_hand() -> None:

@@ -22,7 +22,6 @@ from catena.model import (
     DuplicateDocumentError,
     Entry,
     LibraryError,
-    ModelMismatchError,
     Outcome,
     ParameterError,
     ServerError,
@@ -80,35 +79,12 @@ class Failing:
 # Opening.
 
 
-def test_a_set_is_made_once_and_lies_as_it_was_made() -> None:
-    server = FakeServer()
-    made = opened(server, shards=3, several=("questions",), vector_index="bbq_hnsw")
-    assert (made.layout.shards, made.layout.several, made.layout.vector_index) == (3, ("questions",), "bbq_hnsw")
-    calls = len(server.calls)
-    assert opened(server).layout == made.layout
-    assert ServerStore.open(server, "d-set").layout == made.layout  # the set's own model
-    assert all(call.method == "GET" for call in server.calls[calls:])
-
-
 @pytest.mark.parametrize("settings", [{"create": False}, {"embedder_identity": None, "dim": None}])
 def test_nothing_is_made_where_nothing_may_be(settings: dict[str, Any]) -> None:
     server = FakeServer()
     with pytest.raises(LibraryError, match="no index set of this name; nothing was made"):
         opened(server, **settings)
     assert server.aliases() == {}
-
-
-def test_another_model_and_another_thing_are_refused() -> None:
-    server = FakeServer()
-    opened(server)
-    with pytest.raises(ModelMismatchError, match="'laws'"):
-        opened(server, embedder_identity="other")
-    with pytest.raises(ModelMismatchError):
-        opened(server, dim=4)
-    body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {}}
-    server.perform(Call(method="PUT", path="/taken-chunks", body=body))
-    with pytest.raises(LibraryError, match="Catena did not make it"):
-        opened(server, name="taken")
 
 
 @pytest.mark.parametrize(
@@ -159,29 +135,6 @@ def test_add_refuses_what_is_there_and_writes_nothing() -> None:
         store.add([plain("new", 1), plain("one", 2)])
     assert store.fingerprint("new") is None
     assert store.replace([plain("one", 2)]) == ("one",)
-
-
-def test_a_refused_document_is_in_the_report_and_not_in_the_ledger() -> None:
-    server = FakeServer()
-    store = opened(server)
-    bad, good = plain("bad", 1), plain("good", 1)
-    server.refuse = lambda op, index, doc_id: (400, "mapper_exception") if doc_id == bad[0].chunks[0].id else None
-    report = store.put([bad, good], outcomes=[indexed("bad"), indexed("good")])
-    assert (report.unfinished, [failure.kind for failure in report.failures]) == (("bad",), ["mapper_exception"])
-    assert store.ledger() == (indexed("good"),)
-    with pytest.raises(ServerError, match="mapper_exception"):
-        store.replace([bad])
-    server.refuse = lambda op, index, doc_id: None
-    assert store.replace([bad]) == ("bad",)
-
-
-def test_what_is_written_unseen_is_seen_after_a_refresh() -> None:
-    store = opened(FakeServer())
-    store.put([plain("one", 1)], visible=False)
-    store.record([indexed("one")], visible=False)
-    assert (store.documents(), store.ledger()) == ((), ())
-    store.refresh()
-    assert (len(store.documents()), len(store.ledger())) == (1, 1)
 
 
 def test_an_older_version_offers_its_vectors_and_views_as_the_embedded_store_does(tmp_path: Any) -> None:

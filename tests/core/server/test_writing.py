@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from entry_cases import DIM, LAYOUT, additions, plain
+from entry_cases import DIM, plain
 from fake_server import FakeServer, Killed
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from catena.effects import Step
 from catena.model import (
@@ -26,7 +24,7 @@ from catena.model import (
 )
 from catena_server import BulkOptions, IndexLayout, entry_actions
 from catena_server.contents import fingerprint, get, verify
-from catena_server.indices import create, loading, open_layout, open_or_create, refresh
+from catena_server.indices import create, loading, open_layout, open_or_create
 from catena_server.writing import Written, delete, put, record
 
 ES = "elasticsearch"
@@ -53,32 +51,6 @@ def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, 
     for entry, _ in entries:
         assert fake.run(get(entry.document.id, layout)) == entry
     assert fake.run(verify(layout, ES)) == ()
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-@given(st.data(), additions(), additions(), st.integers(0, 200))
-def test_a_kill_after_any_call_loses_and_doubles_nothing(
-    data: st.DataObject, before: tuple[Entry, ViewVectors], after: tuple[Entry, ViewVectors], seed: int
-) -> None:
-    other = plain("e", 3, fingerprint="o")
-    after = replace(after[0], fingerprint="new"), after[1]
-    fake = server(LAYOUT)
-    fake.run(put([before, other], LAYOUT, ES))
-    first = len(fake.calls)
-    fake.run(put([after], LAYOUT, ES, options=SMALL))
-    calls = len(fake.calls) - first
-    kills = data.draw(st.lists(st.integers(0, calls - 1), max_size=3))
-    fake = server(LAYOUT)
-    fake.run(put([before, other], LAYOUT, ES))
-    for kill in kills:  # killed again and again, in the middle of the one or the other version
-        version = data.draw(st.sampled_from([before, after]))
-        fake.kill_after = len(fake.calls) + kill
-        with contextlib.suppress(Killed):
-            fake.run(put([version], LAYOUT, ES, options=SMALL))
-        fake.kill_after = None
-    fake.run(put([after], LAYOUT, ES, options=SMALL))
-    holds_exactly(fake, LAYOUT, after, other)
 
 
 def test_a_kill_at_each_call_of_a_replacement_is_mended_by_the_next_put() -> None:
@@ -242,14 +214,6 @@ def test_loading_brings_refreshes_and_replicas_back_after_success_and_failure() 
     assert settings_of() == (None, 2)
     assert len(report.written) == 1
     assert len(fake.indices["b-plain-chunks-1"].seen) == 1  # refreshed
-
-
-def test_searches_see_what_was_written_after_a_refresh() -> None:
-    fake = server()
-    fake.run(put([plain("d", 1)], PLAIN, ES))
-    assert fake.indices["b-plain-chunks-1"].seen == {}
-    fake.run(refresh(PLAIN))
-    assert len(fake.indices["b-plain-chunks-1"].seen) == 1
 
 
 def test_the_kinds_of_view_get_their_fields_before_they_are_written() -> None:
