@@ -238,7 +238,7 @@ def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(("option", "package"), [([], "elasticsearch"), (["--opensearch"], "opensearch")])
 def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, option: list[str], package: str) -> None:
     monkeypatch.setattr(
-        f"catena_server.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
+        "catena_server.client_transport.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
     )
     result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
     assert f"Try: pip install 'catena-server[{package}]'" in result.stderr

@@ -16,9 +16,8 @@ from catena.graph import ChunkGraph, GraphOptions, node_of
 from catena.graph.edges import kinds_in_order, reason, reasons
 from catena.model import CatenaError, Chain, Chunk, Edge, EvaluationError, Hop, ParameterError
 from catena_view import plots
-from catena_view.plots.graph_layout import beside, bowed, force_layout, least_met, overlap, spread
-from catena_view.plots.labels import lines_of, width
-from catena_view.plots.picture import Cards, Discs, LineMark, Points, Strokes, TextMarks, tip
+from catena_view.plots.graph_view import beside, bowed, force_layout, least_met, overlap, spread
+from catena_view.plots.picture import Cards, Discs, LineMark, Points, Strokes, TextMarks, lines_of, tip, width
 
 WORDS = "pump seal valve motor filter gauge rotor shaft cover drain"
 N = 12

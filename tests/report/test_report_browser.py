@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import catena
-from catena.model import Chunk
 from catena_view.report import Report, report
-from catena_view.report.graph import discs_of_documents
 from catena_view.report.reporting import page_of
-from catena_view.report.values import EdgeKind, GraphShown, GroupMark, HopRow, NodeMark
+from catena_view.report.values import EdgeKind, GroupMark, NodeMark
 
 pytestmark = pytest.mark.browser
 
@@ -191,36 +190,23 @@ DOCUMENTS, EACH = 40, 50
 @pytest.fixture(scope="module")
 def large(everything: Report) -> Report:
     """The same report with a graph of 2,000 passages in 40 documents and 12,000 edges."""
-    pairs = [(document, position) for document in range(DOCUMENTS) for position in range(EACH)]
-    chunks = [
-        Chunk(id=f"{d:02}-{p:02}", document_id=f"{d:02}", position=p, start=p, end=p + 1, text="x") for d, p in pairs
-    ]
-    groups = {
-        f"{d:02}": GroupMark(title=f"Manual {d}", tone=d if d < 7 else -1, x=d % 8 / 8, y=d // 8 / 5, nodes=EACH)
+    groups = tuple(
+        GroupMark(title=f"Manual {d}", tone=d if d < 7 else -1, x=d % 8 / 8, y=d // 8 / 5, nodes=EACH)
         for d in range(DOCUMENTS)
-    }
+    )
     nodes = tuple(
-        NodeMark(x=x, y=y, group=d, citation=f"Manual {d}, part {p}", excerpt="…", keywords=("seal",))
-        for (d, p), (x, y) in zip(pairs, discs_of_documents(chunks, groups), strict=True)
+        NodeMark(x=p / EACH, y=d / DOCUMENTS, group=d, citation=f"Manual {d}, part {p}", excerpt="…", keywords=())
+        for d in range(DOCUMENTS)
+        for p in range(EACH)
     )
     count = len(nodes)
-    beside = [value for at in range(count - 1) for value in (at, at + 1, 1.0)]
-    alike = [v for at in range(10_000) for v in (at % count, (at * 37 + 11) % count, 0.3 + 0.6 * (at % 101) / 101)]
-    hops = tuple(
-        HopRow(
-            node=at, citation=nodes[at].citation, score=0.5, came_from=number or None, reasons=("semantic 0.71",),
-            words=(), excerpt="…",
-        )
-        for number, at in enumerate((5, 720, 1_990))
-    )  # fmt: skip
-    graph = GraphShown(
-        nodes=nodes, groups=tuple(groups.values()),
-        kinds=(
-            EdgeKind(kind="structural", dash="solid", edges=tuple(beside), count=len(beside) // 3),
-            EdgeKind(kind="semantic", dash="dashed", edges=tuple(alike), count=len(alike) // 3),
-        ),
-        chains=(hops,), keywords=(), whole=True, by_document=True, caption="one chain", degraded=(),
-    )  # fmt: skip
+    beside = [(at, at + 1, 1.0) for at in range(count - 1)]
+    alike = [(at % count, (at * 37 + 11) % count, 0.3 + 0.6 * (at % 101) / 101) for at in range(10_000)]
+    kinds = tuple(
+        EdgeKind(kind=kind, dash=dash, edges=tuple(chain.from_iterable(edges)), count=len(edges))
+        for kind, dash, edges in (("structural", "solid", beside), ("semantic", "dashed", alike))
+    )
+    graph = replace(everything.contents.graph, nodes=nodes, groups=groups, kinds=kinds, chains=(), by_document=True)
     contents = replace(everything.contents, graph=graph)
     return Report(page_of(contents), contents)
 

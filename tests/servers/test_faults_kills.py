@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -100,37 +101,28 @@ def test_a_rebuild_that_is_killed_leaves_the_old_set_and_the_next_ends_it(
         asked = Search(route="lexical", query="word003", k=10)
         wanted = said(store, asked)
 
-        def killed_after(calls: int, **changes: Any) -> bool:
-            """Rebuild with a kill after so many calls; False where it ended before."""
-            inner, left = beside._transport, [calls]
+        class Dying:
+            identity, flavour, left = beside.identity, beside.flavour, 0
 
-            class Dying:
-                identity, flavour = inner.identity, inner.flavour
+            def perform(self, call: Call) -> Any:
+                self.left -= 1
+                if self.left < 0:
+                    raise Killed
+                return beside.perform(call)
 
-                def perform(self, call: Call) -> Any:
-                    if left[0] == 0:
-                        raise Killed
-                    left[0] -= 1
-                    return inner.perform(call)
-
-            dying = ServerStore(Dying(), store.layout, QUICK)
-            try:
-                dying.rebuild(**changes)
-            except Killed:
-                return True
-            return False
-
-        kills, calls = 0, 1
-        while killed_after(calls, shards=2):
-            kills, calls = kills + 1, calls + 5
+        for kills, calls in enumerate(range(1, 1_000, 5), start=1):
+            server = Dying()
+            server.left = calls
+            with suppress(Killed):
+                ServerStore(server, store.layout, QUICK).rebuild(shards=2)
             store.layout = ServerStore.open(beside, store.layout.name).layout
             assert said(store, asked) == wanted
+            if server.left >= 0:
+                break
             assert store.verify() == ()
             if kills % 3 == 0:
                 run(abandon(store.layout.name), calling(beside, QUICK))
-        store.layout = ServerStore.open(beside, store.layout.name).layout
         assert store.layout.shards == 2
-        assert said(store, asked) == wanted
         assert_whole(store, additions)
 
 

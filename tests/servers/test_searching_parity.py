@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from library_cases import TEXTS, WORDS, boards, text_entry
 
-from catena.effects import Fused, Search, SearchFused, Services, run
+from catena.effects import FetchChunks, FetchText, FindNames, Fused, Search, SearchFused, Services, run
 from catena.enrichment import StaticEmbedder, critical_terms
 from catena.model import DEFAULT, Chunk, Document, Entry, Ranking, View, ViewVectors, span_id
 from catena.retrieval import ScoreFusion, retrieve
@@ -171,3 +174,29 @@ def formula(question: str, *, where: Any = None) -> SearchFused:
     parts = ScoreFusion().parts
     weights = tuple((route, weight) for route, (weight, _) in parts.items())
     return SearchFused(query=question, k=20, weights=weights, vector=EMBEDDER.embed_query(question), where=where)
+
+
+@pytest.mark.parametrize(
+    "additions", [boards(), [text_entry(*each) for each in TEXTS.items()]], ids=["names", "texts"]
+)
+def test_names_chunks_and_texts_are_those_of_the_embedded_library(
+    product: tuple[Any, str], fresh_index: Callable[..., str], tmp_path: Path, monkeypatch: Any, additions: Any
+) -> None:
+    for module in ("actions", "lookups"):
+        monkeypatch.setattr(f"catena_server.{module}.PIECE", 7)
+    transport, url = product
+    served = ServerStore.open(transport, fresh_index(url, "c"), embedder_identity="e", dim=2, vector_index="hnsw")
+    draw = random.Random(7)
+    with LibraryStore.open(tmp_path / "library", embedder_identity="e", dim=2) as embedded:
+        for store in (served, embedded):
+            store.add(additions)
+        for _ in range(80):
+            query = " ".join(draw.choices(WORDS, k=draw.randint(0, 5)))
+            names = FindNames(query=query, also=tuple(draw.choices(WORDS, k=draw.randint(0, 1))))
+            assert served.names(names) == embedded.names(names), names
+            spans = tuple(
+                (draw.choice([*TEXTS, "none"]), draw.randint(-2, 34), draw.choice([2, 7, 14, 32, 33, 10**12]))
+                for _ in range(draw.randint(0, 4))
+            )
+            assert served.texts(FetchText(spans=spans)) == embedded.texts(FetchText(spans=spans)), spans
+            assert served.chunks(FetchChunks(spans=spans)) == embedded.chunks(FetchChunks(spans=spans)), spans

@@ -102,23 +102,14 @@ def test_documents_are_replaced_deleted_and_read_back(library: ServerLibrary, fi
 def test_the_server_tells_what_it_refuses(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> None:
     name = fresh_index(es_url, "d")
     with ElasticsearchTransport.connect(es_url, **({"api_key": es_api_key} if es_api_key else {})) as transport:
-        mapping = {
-            "mappings": {"properties": {"vector": {"type": "dense_vector", "dims": 3}, "n": {"type": "integer"}}}
-        }
-        transport.perform(Call(method="PUT", path=f"/{name}", body=mapping))
+        fields = {"vector": {"type": "dense_vector", "dims": 3}, "n": {"type": "integer"}}
+        transport.perform(Call(method="PUT", path=f"/{name}", body={"mappings": {"properties": fields}}))
+        short = {"knn": {"field": "vector", "query_vector": [1.0], "k": 1, "num_candidates": 1}}
         cases = [
             (Call(method="PUT", path=f"/{name}"), 400, "resource_already_exists_exception"),
             (Call(method="GET", path=f"/{name}-none/_search"), 404, "index_not_found_exception"),
             (Call(method="PUT", path=f"/{name}/_doc/1", body={"n": "x"}), 400, "document_parsing_exception"),
-            (
-                Call(
-                    method="POST",
-                    path=f"/{name}/_search",
-                    body={"knn": {"field": "vector", "query_vector": [1.0], "k": 1, "num_candidates": 1}},
-                ),
-                400,
-                "query_shard_exception",
-            ),
+            (Call(method="POST", path=f"/{name}/_search", body=short), 400, "query_shard_exception"),
         ]
         for call, status, kind in cases:
             with pytest.raises(ServerError) as caught:

@@ -20,7 +20,7 @@ from catena.model import Chunk, Document, Entry, Outcome, ServerError, UnknownDo
 from catena_server import BulkOptions, Call, Flavour, IndexLayout, Pause, StoredChunk
 from catena_server.calls import Cursor, ResultPage, items
 from catena_server.contents import documents, export, fingerprint, get, ledger, stats, verify
-from catena_server.indices import create, loading, open_layout, refresh
+from catena_server.index_layout import create, loading, open_layout, refresh
 from catena_server.rebuilding import rebuild, vectors_of
 from catena_server.writing import Addition, delete, put, record
 

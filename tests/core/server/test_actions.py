@@ -18,7 +18,7 @@ from catena.model import Chunk, Document, Entry, LibraryError, ParameterError, V
 from catena.text import tokenise
 from catena_server import IndexLayout, entry_actions, indexed_words, packed, unpacked
 from catena_server.encoding import LONGEST, indexed_word, restored, sendable
-from catena_server.indices import takes_packed
+from catena_server.index_layout import takes_packed
 from catena_server.restoring import chunk_of, entry_of
 
 CHUNK = Chunk(

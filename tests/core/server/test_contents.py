@@ -18,7 +18,7 @@ from catena_server import abandon, begin, finish
 from catena_server.actions import figure_id, piece_id, record_id
 from catena_server.calls import Cursor, items
 from catena_server.contents import documents, export, fingerprint, fingerprints_read, get, ledger, stats, verify
-from catena_server.indices import create, open_layout, refresh
+from catena_server.index_layout import create, open_layout, refresh
 from catena_server.rebuilding import next_layout, rebuild, vectors_of
 from catena_server.writing import put, record
 

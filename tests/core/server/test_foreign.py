@@ -12,21 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Embed, Handler, Search, SearchFused, Services, Store, arun, run
-from catena.model import (
-    FilterError,
-    LibraryError,
-    ModelMismatchError,
-    ParameterError,
-    RouteError,
-    Scale,
-    ScaleError,
-    ServerError,
-)
+from catena.effects import Embed, Handler, Search, SearchFused, Services, Store, run
+from catena.model import FilterError, LibraryError, ModelMismatchError, ParameterError, Scale, ScaleError
 from catena.retrieval import RankFusion, retrieve
 from catena_server import Call, ForeignIndex, ForeignStore
-from catena_server.foreign_fields import candidate_terms, chunk_of_hit, cosine_of, read_mapping
-from catena_server.foreign_filters import FilterFields, foreign_filter
+from catena_server.foreign_fields import (
+    FilterFields,
+    candidate_terms,
+    chunk_of_hit,
+    cosine_of,
+    foreign_filter,
+    read_mapping,
+)
 
 STRING = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 12}}}
 
@@ -60,9 +57,8 @@ class Server:
 
     identity, flavour = "elasticsearch at test", "elasticsearch"
 
-    def __init__(self, mapping: Mapping[str, Any] | None = None, hits: list[dict[str, Any]] | None = None) -> None:
-        self.mapping = MAPPING if mapping is None else mapping
-        self.hits = HITS if hits is None else hits
+    def __init__(self, mapping: Mapping[str, Any] = MAPPING, hits: Any = HITS, named: Any = None) -> None:
+        self.mapping, self.hits, self.named = mapping, hits, named
         self.asked: list[Any] = []
 
     def perform(self, call: Call) -> Any:
@@ -70,6 +66,8 @@ class Server:
         if call.path.endswith("/_mapping"):
             return self.mapping
         body = call.body or {}
+        if call.params.get("include_named_queries_score"):
+            return {"hits": {"hits": self.named}}
         if "aggs" in body:
             known = [value for value in body["aggs"]["known"]["terms"]["include"] if value in ("hx200", "HX 300")]
             return {"aggregations": {"known": {"buckets": [{"key": value} for value in known]}}}
@@ -280,36 +278,13 @@ def test_what_is_missing_is_named(
         ForeignIndex(text_field="")
 
 
-async def test_a_server_that_fails_degrades_the_route_aloud() -> None:
-    class Down(Server):
-        def perform(self, call: Call) -> Any:
-            if "knn" in (call.body or {}):
-                raise ServerError("elasticsearch at test", "gone")
-            return super().perform(call)
-
-    embed = {Embed: Handler(identity="e", call=lambda request: [[1.0, 0.0]])}
-    services = Services(store=store(Down()), handlers=embed)
-    found = await arun(retrieve("pump", routes=("dense", "lexical"), k=3), services)
-    assert len(found.hits) == 3
-    assert "route dense" in [part.what for part in found.degraded]
-    with pytest.raises(RouteError, match="failed: elasticsearch at test: gone"):
-        run(retrieve("pump", routes=("dense", "lexical"), k=3, on_route_error="raise"), services)
-
-
 async def test_the_formula_is_one_request_whose_parts_are_named() -> None:
-    named = [
+    parts = [
         {"_id": "b", "_score": 1.0, "matched_queries": {"dense": 0.45, "lexical": 0.2, "keyword": 0.3 * math.log(2)}},
         {"_id": "a", "_score": 0.4, "matched_queries": {"lexical": 0.4}},
     ]
 
-    class Summing(Server):
-        def perform(self, call: Call) -> Any:
-            if call.params.get("include_named_queries_score"):
-                self.asked.append(call)
-                return {"hits": {"hits": named}}
-            return super().perform(call)
-
-    server = Summing()
+    server = Server(named=parts)
     request = SearchFused(
         query="pump HX 300", k=2, weights=(("dense", 0.6), ("keyword", 0.3), ("lexical", 0.4)),
         vector=np.array([0.0, 2.0]), where={"page": 3},

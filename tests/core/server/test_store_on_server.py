@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from catena.effects import FetchText, Retry, Search
 from catena.model import (
     DEFAULT,
     DuplicateDocumentError,
-    Entry,
     LibraryError,
     Outcome,
     ParameterError,
@@ -137,31 +137,21 @@ def test_add_refuses_what_is_there_and_writes_nothing() -> None:
     assert store.replace([plain("one", 2)]) == ("one",)
 
 
-def test_an_older_version_offers_its_vectors_and_views_as_the_embedded_store_does(tmp_path: Any) -> None:
+def test_an_older_version_offers_its_vectors_and_views_as_the_embedded_store_does() -> None:
     entry, _ = plain("one", 3)
-    chunks = entry.chunks
-    views = (
-        *entry.views,
-        View(chunk_id=chunks[1].id, kind="summary", text="of two", made="same"),
-        View(chunk_id=chunks[2].id, kind="summary", text="of two", made="same"),
-        View(chunk_id=chunks[2].id, kind="keywords", text="a b", made="other"),
-    )
-    entry = Entry(document=entry.document, sections=entry.sections, chunks=chunks, views=views)
+    _, two, three = (chunk.id for chunk in entry.chunks)
+    made = [(two, "summary", "same"), (three, "summary", "same"), (three, "keywords", "other")]
+    views = tuple(View(chunk_id=of, kind=kind, text="of two", made=made_from) for of, kind, made_from in made)
+    entry = replace(entry, views=(*entry.views, *views))
     rows = np.eye(3, dtype=np.float32)
-    digests = tuple(text_digest(chunk.text) for chunk in chunks)
-    vectors = ViewVectors(rows=rows, chunks=(0, 1, 2), kinds=(DEFAULT,) * 3, digests=digests)
+    digests = tuple(text_digest(chunk.text) for chunk in entry.chunks)
     store = opened(FakeServer())
-    store.put([(entry, vectors)])
-    assert store.made_views("none") == {}
-    assert store.known_vectors("none") == {}
-    known = store.known_vectors("one")
-    assert {key: row.tolist() for key, row in known.items()} == {
-        (DEFAULT, name): row.tolist() for name, row in zip(digests, rows, strict=True)
-    }
-    assert {made: [view.chunk_id for view in found] for made, found in store.made_views("one").items()} == {
-        "same": [chunks[1].id],
-        "other": [chunks[2].id],
-    }
+    store.put([(entry, ViewVectors(rows=rows, chunks=(0, 1, 2), kinds=(DEFAULT,) * 3, digests=digests))])
+    assert store.made_views("none") == store.known_vectors("none") == {}
+    known = {key: row.tolist() for key, row in store.known_vectors("one").items()}
+    assert known == dict(zip(((DEFAULT, name) for name in digests), rows.tolist(), strict=True))
+    found = store.made_views("one")
+    assert {name: [v.chunk_id for v in held] for name, held in found.items()} == {"same": [two], "other": [three]}
 
 
 # The driver.
@@ -228,19 +218,12 @@ def test_long_work_says_how_many_documents_are_done_and_of_how_many() -> None:
 
 
 def test_what_cannot_be_kept_is_not_pickled_and_closing_reaches_the_transport() -> None:
-    closed: list[str] = []
-
-    class Closing(FakeServer):
-        def close(self) -> None:
-            closed.append("sync")
-
-        async def aclose(self) -> None:
-            closed.append("async")
-
-    with opened(Closing()) as store:
+    server: Any = FakeServer()
+    server.close, server.aclose = Mock(), AsyncMock()
+    with opened(server) as store:
         assert repr(store) == "ServerStore('d-set on fake server')"
     asyncio.run(store.aclose())
-    assert closed == ["sync", "async"]
+    assert (server.close.call_count, server.aclose.await_count) == (1, 1)
     opened(FakeServer()).close()  # one that has nothing to close
     with pytest.raises(Exception, match="pickle"):
         pickle.dumps(store)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catena.text import TermMatcher
 from catena_server import IndexLayout, repeated
-from catena_server.term_counts import (
+from catena_server.route_search import (
     LONGEST_SPAN,
     MOST_SPANS,
     CountCache,

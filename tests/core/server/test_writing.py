@@ -6,7 +6,6 @@ import contextlib
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from entry_cases import DIM, plain
 from fake_server import FakeServer, Killed
@@ -24,7 +23,7 @@ from catena.model import (
 )
 from catena_server import BulkOptions, IndexLayout, entry_actions
 from catena_server.contents import fingerprint, get, verify
-from catena_server.indices import create, loading, open_layout, open_or_create
+from catena_server.index_layout import create, loading, open_layout, open_or_create
 from catena_server.writing import Written, delete, put, record
 
 ES = "elasticsearch"
@@ -225,15 +224,3 @@ def test_the_kinds_of_view_get_their_fields_before_they_are_written() -> None:
     calls = len(fake.calls)
     fake.run(put([(entry, vectors)], PLAIN, ES, known=("headed", "")))
     assert not [call for call in fake.calls[calls:] if call.path.endswith("_mapping")]
-
-
-def test_vectors_are_not_changed_and_zero_ones_are_left_out() -> None:
-    entry, vectors = plain("d", 2)
-    rows = np.array([[0, 0, 0], [0.6, 0.8, 0]], np.float32)
-    before = rows.copy()
-    fake = server()
-    fake.run(put([(entry, replace(vectors, rows=rows))], PLAIN, ES))
-    held = fake.documents("b-plain-chunks")
-    assert "vectors" not in held[entry.chunks[0].id]
-    assert np.float32(held[entry.chunks[1].id]["vectors"]["default"]).tolist() == rows[1].tolist()
-    assert (rows == before).all()

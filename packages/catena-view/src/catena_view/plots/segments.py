@@ -13,9 +13,9 @@ from typing import TypeAlias
 from catena import Chunk
 from catena.model import SEPARATOR, TITLE, EvaluationError, ParameterError
 from catena.segments import Explanation, Extraction, Weighed, Worth, explain
-from catena_view.plots.labels import LETTER, label_rows, position_ticks, round_ticks, shortened
 from catena_view.plots.picture import (
     BACKGROUND,
+    LETTER,
     Axis,
     Labels,
     LineMark,
@@ -25,6 +25,10 @@ from catena_view.plots.picture import (
     Points,
     Spans,
     finished,
+    label_rows,
+    position_ticks,
+    round_ticks,
+    shortened,
 )
 
 AXIS = 8.3  # inches that the x axis is wide, about: of the picture's width less the legend

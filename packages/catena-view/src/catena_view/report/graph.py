@@ -13,10 +13,20 @@ from catena import Chunk
 from catena.graph import kinds_in_order, reasons
 from catena.model import MENTION, MENTIONED, Chain, Hop, citation
 from catena_view.plots.graph import document_colours
-from catena_view.plots.graph_layout import force_layout, parted, spread
-from catena_view.plots.graph_view import DrawnEdge, WholeGraph, around, excerpt, fetched, links_among, style, title_of
-from catena_view.plots.labels import shortened
-from catena_view.plots.picture import COLOURS
+from catena_view.plots.graph_view import (
+    DrawnEdge,
+    WholeGraph,
+    around,
+    excerpt,
+    fetched,
+    force_layout,
+    links_among,
+    parted,
+    spread,
+    style,
+    title_of,
+)
+from catena_view.plots.picture import COLOURS, shortened
 from catena_view.report.values import EdgeKind, GraphShown, GroupMark, HopRow, Missing, NodeMark
 
 if TYPE_CHECKING:

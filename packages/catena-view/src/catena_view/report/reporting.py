@@ -19,8 +19,7 @@ from catena import __version__
 from catena.effects import one_state
 from catena.model import CatenaError, EvaluationError, ParameterError, Where, check_options
 from catena_view.plots.graph import MOST_NODES
-from catena_view.report.documents import curves_shown, in_order, studies_shown, tree_shown
-from catena_view.report.fidelity import strips_shown
+from catena_view.report.documents import curves_shown, in_order, strips_shown, studies_shown, tree_shown
 from catena_view.report.graph import graph_shown
 from catena_view.report.ranking import best_scores, hits_shown, notice_of
 from catena_view.report.values import GraphShown, Missing, ReportContents
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from catena import Ranking
     from catena.evaluation import BankQuestion
     from catena.library import BaseLibrary
-    from catena_view.plots.fidelity import FidelityReportLike
+    from catena_view.plots.views import FidelityReportLike
     from catena_view.report.documents import Progress
 _SCRIPTS = ("dom.js", "tree.js", "ranking.js", "segments.js", "graph_canvas.js", "graph.js", "studies.js", "page.js")
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}  # so that no text can end the script element
