@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from math import log2
 from types import SimpleNamespace
@@ -149,18 +148,14 @@ def test_what_cannot_be_torn_is_an_error():
 # as files
 
 
-def test_ranks_are_written_in_the_cells_of_both_kinds(tmp_path):
+def test_ranks_are_written_in_the_cells_of_both_kinds():
     pytest.importorskip("matplotlib")
     pytest.importorskip("plotly")
     found = multi_view({"raw": ranked("a", "b"), "<keywords>": ranked("b")}, ExactUnion(), 2)
     made = plots.view_attribution(found)
     axes = made.figure().axes[0]
     assert sorted(text.get_text() for text in axes.texts if text.get_text()) == ["1", "1", "2"]
-    once, again = (made.save(tmp_path / f"{name}.png").read_bytes() for name in "ab")
-    assert once == again
     (heatmap,) = made.interactive().data
     assert [list(row) for row in heatmap.text] == [["2", "1"], ["1", ""]]  # plotly counts rows from below
     assert "<br>Pump › Service<br>Check it." in heatmap.hovertext[0][0]
     assert "&lt;keywords&gt;: not ranked" in heatmap.hovertext[1][1]
-    page = made.save(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", page)
