@@ -171,6 +171,7 @@ def test_without_a_graph_the_page_says_how_to_build_one(shelf: Path) -> None:
 
 
 def test_fidelity_is_read_as_it_was_kept(tmp_path: Path) -> None:
+    dropped = Fault(kind="dropped", detail="'x'")
     pages = (
         PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0),
         PageFidelity(

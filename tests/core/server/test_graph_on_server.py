@@ -148,8 +148,11 @@ def test_a_hop_takes_two_look_ups_and_none_where_the_nodes_are_known() -> None:
     assert len(server.calls) == 3
 
 
-def test_the_kind_of_edge_and_the_length_of_the_vector_are_checked() -> None:
-    served = upload_graph(FakeServer(), "set", graph_of())
+def test_kinds_of_edge_are_followed_alone_and_they_and_the_vector_are_checked() -> None:
+    served = upload_graph(FakeServer(), "set", graph := graph_of())
+    for kinds in (("semantic",), ("structural", "name")):
+        request = Expand(chunk_ids=graph.ids[:2], kinds=kinds)
+        assert_same(graph.expand(request), served.expand(request))
     with pytest.raises(ParameterError, match="semantic"):
         served.expand(Expand(chunk_ids=(), kinds=("unknown",)))
     with pytest.raises(ParameterError, match=r"\(3,\)"):

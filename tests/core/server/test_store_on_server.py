@@ -52,28 +52,16 @@ def indexed(document_id: str, chunks: int = 1) -> Outcome:
     return Outcome(source=f"{document_id}.md", document_id=document_id, state="indexed", chunks=chunks)
 
 
-class Failing:
-    """A server that fails some calls before it answers them."""
+def failing(fails: Callable[[Call], ServerError | None]) -> FakeServer:
+    """Return a server that fails some calls instead of answering them."""
+    server = FakeServer()
 
-    flavour, identity = "elasticsearch", "failing server"
+    def failed(call: Call) -> None:
+        if error := fails(call):
+            raise error
 
-    def __init__(self, fails: Callable[[Call], ServerError | None]) -> None:
-        self.inner, self.fails, self.tried = FakeServer(), fails, 0
-        self.now, self.most, self.lock = 0, 0, threading.Lock()
-
-    def perform(self, call: Call) -> Any:
-        with self.lock:
-            self.tried += 1
-            self.now += 1
-            self.most = max(self.most, self.now)
-        try:
-            if error := self.fails(call):
-                raise error
-            with self.lock:
-                return self.inner.perform(call)
-        finally:
-            with self.lock:
-                self.now -= 1
+    server.fails = failed
+    return server
 
 
 # Opening.
@@ -159,15 +147,15 @@ def test_an_older_version_offers_its_vectors_and_views_as_the_embedded_store_doe
 
 def test_work_is_tried_again_and_questions_are_left_to_who_asks_them() -> None:
     errors: list[ServerError] = []
-    server = Failing(lambda call: errors.pop() if errors else None)
+    server = failing(lambda call: errors.pop() if errors else None)
     store = opened(server)
     errors += [BUSY, BUSY]
     assert store.fingerprint("one") is None
     errors += [BUSY]
-    before = server.tried
+    before = len(server.calls)
     with pytest.raises(ServerError, match="too many requests"):
         store.texts(FetchText(spans=(("one", 0, 1),)))
-    assert server.tried == before + 1
+    assert len(server.calls) == before + 1
     final = ServerError("fake server", "no", False, None, 403, "security_exception")
     errors += [final, final]
     with pytest.raises(ServerError) as caught:
@@ -176,11 +164,23 @@ def test_work_is_tried_again_and_questions_are_left_to_who_asks_them() -> None:
 
 
 def test_no_more_calls_are_in_flight_than_said() -> None:
-    server = Failing(lambda call: time.sleep(0.002) if call.purpose == "bulk" else None)
+    now, most, guard = 0, 0, threading.Lock()
+
+    class Counting(FakeServer):
+        def perform(self, call: Call) -> Any:
+            nonlocal now, most
+            with guard:
+                now += 1
+                most = max(most, now)
+            time.sleep(0.002)
+            with guard:
+                now -= 1
+                return super().perform(call)
+
     bulk = BulkOptions(actions=1, in_flight=8)
-    store = ServerStore.open(server, "d-set", options=options(in_flight=3, bulk=bulk), **MODEL)
+    store = ServerStore.open(Counting(), "d-set", options=options(in_flight=3, bulk=bulk), **MODEL)
     store.put([plain("one", 24)])
-    assert server.most == 3
+    assert most == 3
 
 
 def test_the_fields_of_filters_are_known_for_as_long_as_counts_are() -> None:
@@ -193,7 +193,7 @@ def test_the_fields_of_filters_are_known_for_as_long_as_counts_are() -> None:
         asked = len(server.calls)
         assert store.field_names() == known
         assert len(server.calls) == asked
-    with opened(Failing(lambda call: BUSY if call.purpose == "fields" else None)) as store:
+    with opened(failing(lambda call: BUSY if call.purpose == "fields" else None)) as store:
         assert store.field_names() == frozenset()  # who searches then is told by the search
 
 
