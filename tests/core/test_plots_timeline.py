@@ -47,6 +47,8 @@ def test_a_killed_run_and_the_one_that_goes_on() -> None:
     assert line(made, "cost so far").y == [0.0, 0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.25, 1.25]
     names = next(mark for mark in made.panels[0].marks if isinstance(mark, Labels))
     assert (names.x, names.texts) == ([pytest.approx(0.036), pytest.approx(5.036)], ["killed", "resumed"])
+    timeless = plots.run_timeline({"at once": [moment(0)], "long": [moment(12)]})
+    assert timeless.panels[0].x.limits == (0.0, 13.0)  # the name of the first has room
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), moments, min_size=1, max_size=4))

@@ -174,14 +174,7 @@ def test_fidelity_is_read_as_it_was_kept(tmp_path: Path) -> None:
     dropped = Fault(kind="dropped", detail="'x'")
     pages = (
         PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0),
-        PageFidelity(
-            page=2,
-            recall=0.9,
-            precision=1.0,
-            order=1.0,
-            state="layout",
-            faults=(Fault(kind="dropped", detail="'x'"),),
-        ),
+        PageFidelity(page=2, recall=0.9, precision=1.0, order=1.0, state="layout", faults=(dropped,)),
     )
     kept = FidelityReport(document_id="a", source="folder/a.pdf", pages=pages).as_json()
     (tmp_path / "one.json").write_text(json.dumps(kept))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entry_cases import whole_section
 from library_cases import TEXTS, WORDS, boards, text_entry
 
 from catena.effects import FetchChunks, FetchText, FindNames, Fused, Search, SearchFused, Services, run
@@ -85,7 +86,7 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
     texts += [(DEFAULT, 0, halves[0].text), *(("passage", at // 2, view.text) for at, view in enumerate(halves))]
     entry = Entry(
         document=document,
-        sections=(),
+        sections=(whole_section(document.id, text),),
         chunks=chunks,
         views=(*headed, *halves),
         terms=critical_terms(document, chunks),
@@ -190,7 +191,7 @@ def test_names_chunks_and_texts_are_those_of_the_embedded_library(
     with LibraryStore.open(tmp_path / "library", embedder_identity="e", dim=2) as embedded:
         for store in (served, embedded):
             store.add(additions)
-        for _ in range(80):
+        for _ in range(50):
             query = " ".join(draw.choices(WORDS, k=draw.randint(0, 5)))
             names = FindNames(query=query, also=tuple(draw.choices(WORDS, k=draw.randint(0, 1))))
             assert served.names(names) == embedded.names(names), names

@@ -273,7 +273,9 @@ class FakeServer:
             raise self._error("search_context_missing_exception", "No search context found", 404)
         rows = self.moments[body["pit"]["id"]] if "pit" in body else self._seen(target)
         scores, named = self._scored(rows, body)
-        by = [next(iter(each)) for each in body.get("sort", ())]
+        order = [next(iter(each.items())) for each in body.get("sort", ())]
+        assert all(way == ("desc" if name == "_score" else "asc") for name, way in order)
+        by = [name for name, _ in order]
         found = []
         for doc_id, source in rows:
             if doc_id in scores and scores[doc_id] >= body.get("min_score", -1.0):

@@ -147,6 +147,9 @@ def test_a_document_whose_latest_reading_failed_counts_as_not_read() -> None:
     fake.run(refresh(PLAIN))
     assert fake.run(fingerprints_read(["d", "e"], PLAIN)) == {"e": "g"}
     assert fake.run(fingerprints_read([], PLAIN)) == {}
+    read = [Outcome(source=name, document_id="e", state=state) for name, state in (("1", "failed"), ("2", "indexed"))]
+    fake.run(record(read, PLAIN))  # of several sources, the last by name counts
+    assert fake.run(fingerprints_read(["e"], PLAIN)) == {"e": "g"}
     fake.run(record([Outcome(source="d.md", document_id="d", state="indexed")], PLAIN))
     fake.run(refresh(PLAIN))
     assert fake.run(fingerprints_read(["d"], PLAIN)) == {"d": "f"}
