@@ -6,6 +6,7 @@ import json
 import pickle
 from itertools import combinations
 from math import hypot
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from catena.graph import ChunkGraph, GraphOptions, node_of
 from catena.graph.edges import kinds_in_order, reason, reasons
 from catena.model import CatenaError, Chain, Chunk, Edge, EvaluationError, Hop, ParameterError
 from catena_view import plots
-from catena_view.plots.graph_view import beside, bowed, force_layout, least_met, overlap, spread
+from catena_view.plots.graph_view import around, beside, bowed, force_layout, least_met, overlap, spread
 from catena_view.plots.picture import Cards, Discs, LineMark, Points, Strokes, TextMarks, lines_of, tip, width
 
 WORDS = "pump seal valve motor filter gauge rotor shaft cover drain"
@@ -179,6 +180,21 @@ def test_a_graph_behind_the_port_is_drawn_but_not_whole(monkeypatch):
     with pytest.raises(ParameterError, match="12 nodes, more than 11") as error:
         plots.chain_graph(GRAPH, [CHAIN], whole=True)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+def test_what_is_a_hop_further_away_counts_half():
+    edges = {"start": {"near": 1.0, "weak": 0.6}, "near": {"far": 1.0}}
+
+    def expand(request):
+        led = [(at, edges.get(one, {})) for at, one in enumerate(request.chunk_ids)]
+        found = [(at, name, weight) for at, leads in led for name, weight in leads.items()]
+        return SimpleNamespace(
+            sources=request.chunk_ids, source=np.array([at for at, *_ in found], int), target=np.arange(len(found)),
+            nodes=SimpleNamespace(ids=[name for _, name, _ in found]),
+            weights=np.array([[weight] for *_, weight in found]).reshape(-1, 1),
+        )  # fmt: skip
+
+    assert around(SimpleNamespace(expand=expand), ("start",), hops=2, most=9) == (["near", "weak", "far"], 3)
 
 
 def test_hovering_tells_where_a_node_stands_and_what_an_edge_shares():

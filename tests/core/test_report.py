@@ -88,9 +88,12 @@ def test_parts_of_a_score_are_those_of_the_formula() -> None:
 @pytest.mark.parametrize("question", [QUESTION, "Keep the cover shut and dry", "tighten 2.4 N·m slow rated"])
 def test_the_parts_of_each_hit_add_up_to_its_score(shelf: Path, question: str) -> None:
     with catena.Library.open(shelf / "lib", create=False) as library:
-        found = report(library, question).contents.ranking
+        contents = report(library, question).contents
+    found = contents.ranking
     assert found.scale == Scale.NORMALIZED.value
     assert found.hits
+    ranked = list(dict.fromkeys(hit.document for hit in found.hits))  # those with hits come first in the tree
+    assert [document.id for document in contents.tree.documents][: len(ranked)] == ranked
     for hit in found.hits:
         assert hit.whole == pytest.approx(hit.score, abs=1e-6)
 
