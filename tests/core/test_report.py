@@ -120,6 +120,7 @@ def test_bars_stand_in_reading_order_and_segments_over_their_own_bars(walked: Re
     found = walked.contents.segments
     assert isinstance(found, Curves)
     assert 0 < found.used <= found.budget
+    assert min(bar.rank for curve in found.curves for bar in curve.bars if bar.rank is not None) == 1
     for curve in found.curves:
         places = [bar.place for bar in curve.bars]
         assert places == sorted(set(places))

@@ -9,7 +9,8 @@ from catena_view.report.ranking import preview_of
 
 ROWS = "\n".join(f"| P{number} | {number}.5 N·m |" for number in range(1, 9))
 TABLE = f"# Torques\n\nTighten by hand first.\n\n| Part | Torque |\n| --- | --- |\n{ROWS}\n| Cover bolt | 24 N·m |\n"
-LONG = "Nothing here needs a torque. " + "Nothing here matters much. " * 30 + "The foot bolts need 18 N·m each. " + "Oil it once a year. " * 30
+MUCH = "Nothing here matters much. " * 30
+LONG = f"Nothing here needs a torque. {MUCH}The foot bolts need 18 N·m each. " + "Oil it once a year. " * 30
 
 
 def test_of_a_table_the_rows_that_match_are_shown() -> None:
