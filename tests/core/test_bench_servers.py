@@ -7,12 +7,14 @@ import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from catena.model import MissingExtraError, ParameterError, ServerError
+from catena.model import ParameterError, ServerError
 from catena_bench import cli
+from catena_bench.server_views import KINDS, WAYS, ChunkViews, Documents, Fields, Nested
 from catena_bench.servers import NoServersError, ask, elasticsearch, opensearch
 from catena_bench.servers import distributions as java_tools
 from catena_bench.servers.cluster import SearchCluster
@@ -22,8 +24,6 @@ from catena_bench.servers.distributions import (
     Distribution,
     cache_folder,
     elasticsearch_distribution,
-    fetch,
-    made_once,
     node_settings,
     opensearch_distribution,
 )
@@ -74,13 +74,6 @@ def test_without_maven_the_reason_is_named_and_nothing_is_left(programs, server)
     assert not list(cache_folder().iterdir())
 
 
-def test_a_fetch_that_does_not_end_is_ended(programs, tmp_path, monkeypatch):
-    monkeypatch.setattr("catena_bench.servers.distributions.FETCH_SECONDS", 0.2)
-    programs("mvn", "import time; time.sleep(60)")
-    with pytest.raises(NoServersError, match="did not end within 0 s"):
-        fetch([PAGES], tmp_path / "jars")
-
-
 def test_elasticsearch_is_fetched_once_and_its_transport_lies_in_a_module(programs, tmp_path):
     programs("mvn", maven("elasticsearch-9.5.3.jar", "netty-common-4.1.jar", "transport-netty4-9.5.3.jar"))
     first = elasticsearch_distribution()
@@ -108,25 +101,6 @@ def test_opensearch_has_k_nn_where_there_is_one_and_no_library_twice(programs, t
     assert ["opensearch-knn" in project for project in asked] == [True, False, False]
 
 
-def test_a_folder_of_the_cache_appears_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "cache" / "thing"
-
-    def fail(folder: Path) -> None:
-        (folder / "half").write_text("")
-        raise NoServersError("the lamp went out", "light it")
-
-    with pytest.raises(NoServersError):
-        made_once(target, fail)
-    assert not list(target.parent.iterdir())
-
-    def overtaken(folder: Path) -> None:  # another process makes the same meanwhile
-        target.mkdir()
-        (target / "theirs").write_text("")
-        (folder / "ours").write_text("")
-
-    assert [path.name for path in made_once(target, overtaken).iterdir()] == ["theirs"]
-
-
 def test_a_new_jdk_compiles_else_the_compiler_of_eclipse_does(programs, monkeypatch):
     monkeypatch.setattr(java_tools, "runtime", lambda: Path("/java"))
     programs("mvn", maven("ecj-3.46.100.jar"))
@@ -134,18 +108,6 @@ def test_a_new_jdk_compiles_else_the_compiler_of_eclipse_does(programs, monkeypa
     assert java_tools.compiler()[:2] == ["/java", "-jar"]
     programs("javac", "print('javac 25.0.2')")
     assert Path(java_tools.compiler()[0]).name == "javac"
-
-
-def test_a_launcher_that_does_not_fit_its_server_is_said_with_the_compilers_words(programs, tmp_path):
-    programs("javac", "\nif '-version' in sys.argv: print('javac 21')\nelse: sys.exit('Node.java: no such method')")
-    with pytest.raises(NoServersError, match=r"ElasticsearchServer does not compile .*Node.java: no such method"):
-        java_tools.compiled(("ElasticsearchServer", "ParentWatch"), tmp_path / "elasticsearch-9.1.0")
-
-
-def test_without_the_runtime_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(java_tools, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catena-bench\[servers\]"):
-        java_tools.runtime()
 
 
 @pytest.mark.parametrize(
@@ -221,13 +183,6 @@ def test_a_node_can_be_killed_and_started_on_its_own_port(cluster):
         cluster.start(1)
 
 
-def test_a_held_node_answers_nothing_until_it_goes_on(cluster):
-    cluster.suspend(0)
-    assert not answers(cluster.urls[0])
-    cluster.resume(0)
-    assert answers(cluster.urls[0])
-
-
 def test_healing_brings_back_killed_held_and_fallen_nodes(cluster):
     cluster.kill(0)
     cluster.suspend(1)
@@ -278,7 +233,60 @@ def test_the_command_prints_addresses_until_it_is_stopped(tmp_path, monkeypatch)
     assert asked == {"nodes": 2, "heap": "512m", "version": None}
 
 
-def test_the_command_says_why_no_server_can_be_started(programs):
-    done = CliRunner().invoke(cli.servers_app, ["start"])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "mvn" in done.stderr
+CHUNK = ChunkViews(
+    id="c1",
+    kept={"text": "The pump."},
+    words={"headed": "the pump", "keywords": "pump", "summary": "a pump"},
+    vectors={"headed": [1.0, 0.0], "keywords": [0.0, 1.0], "summary": [0.6, 0.8]},
+)
+
+
+def test_fields_keep_all_views_in_one_document() -> None:
+    assert list(Fields().documents(CHUNK)) == [
+        ("c1", {"kept": CHUNK.kept, "words": CHUNK.words, "vectors": CHUNK.vectors})
+    ]
+
+
+def test_nested_views_lie_below_their_kind() -> None:
+    ((doc_id, source),) = Nested().documents(CHUNK)
+    assert (doc_id, source["keywords"]) == ("c1", [{"words": "pump", "vector": [0.0, 1.0]}])
+    assert set(source) == {"kept", *KINDS}
+
+
+def test_of_a_document_for_each_view_one_holds_what_is_kept() -> None:
+    written = dict(Documents().documents(CHUNK))
+    assert list(written) == ["c1", "c1-keywords", "c1-summary"]
+    assert [doc_id for doc_id, source in written.items() if "kept" in source] == ["c1"]
+    assert {source["chunk"] for source in written.values()} == {"c1"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_searched_is_mapped_and_the_best_view_counts(way: str) -> None:
+    laid = WAYS[way]
+    mapped = set(fields_of(laid.properties({"type": "dense_vector"})))
+    for kinds in (KINDS, KINDS[2:]):
+        nearest, matching = laid.nearest([1.0, 0.0], kinds), laid.matching("pump", kinds)
+        assert set(asked(nearest, "field")) - {"chunk"} <= mapped
+        assert {field for match in asked(matching, "match") for field in match} <= mapped
+        several = way != "documents" and len(kinds) > 1
+        assert [bool(asked(body, "dis_max")) for body in (nearest, matching)] == [several, several]
+        assert len(asked(nearest, "knn")) == (len(kinds) if way != "documents" else 1)
+    one = laid.nearest([1.0, 0.0], KINDS[2:])
+    assert asked(one, "filter") == ([[{"terms": {"kind": ["summary"]}}]] if way == "documents" else [])
+
+
+def fields_of(properties: dict[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for name, field in properties.items():
+        inner = field.get("properties")
+        found += fields_of(inner, f"{prefix}{name}.") if inner else [f"{prefix}{name}"]
+    return found
+
+
+def asked(body: Any, key: str) -> list[Any]:
+    """Return the values under a key, anywhere in a body."""
+    if isinstance(body, dict):
+        return [value for name, value in body.items() if name == key] + [
+            each for value in body.values() for each in asked(value, key)
+        ]
+    return [each for value in body for each in asked(value, key)] if isinstance(body, list) else []

@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.effects import Cancel, Handler, Services, run
+from catena.effects import Cancel, Services
 from catena.enrichment import StaticEmbedder
 from catena.library import UNCHANGED, Input, Library, Preparation, Progress
-from catena.model import CancelledError, LibraryError, ModelMismatchError, Outcome, ParameterError, ServerError
+from catena.model import CancelledError, ModelMismatchError, Outcome, ParameterError
 from catena.structure import SegmentOptions
-from catena_server import Call, IndexLayout, Recipe, ingest_files, prepare_batch
-from catena_server.bulk_ingestion import write_batch
-from conftest import printed_under_hash_seeds
+from catena_server import IndexLayout, Recipe, ingest_files, prepare_batch
 from deadly_models import deadly
 from folder_server import FolderServer
 
@@ -77,23 +75,6 @@ def test_a_batch_says_of_files_what_a_library_says(files: Path, tmp_path: Path) 
     assert [each.state for each in expected] == STATES
 
 
-def test_a_batch_holds_the_record_and_every_chunk(files: Path) -> None:
-    first = prepare_batch(inputs_below(files), RECIPE).documents[0]
-    assert [(action.op, action.part) for action in first.actions[:2]] == [("index", "documents")] * 2
-    chunks = [action.source for action in first.actions if action.part == "chunks"]
-    pieces = ["# Alpha\n\nThe clock runs at 12 MHz.\n\n", "## Wiring\n\nUse the red wire.\n"]
-    assert [chunk["text"].split() for chunk in chunks] == [piece.split() for piece in pieces]
-    assert first.actions[0].source["state"] == "whole"
-    assert first.kinds == ("", "headed")
-    assert len(chunks[0]["vectors"]["default"]) == SHIPPED.dim
-
-
-def test_bytes_need_no_file(files: Path) -> None:
-    content = TEXTS["a.md"].encode()
-    given = Input(path=Path("nowhere/a.md"), source="a.md", document_id="a.md", content=content)
-    assert prepare_batch([given], RECIPE) == prepare_batch(inputs_below(files)[:1], RECIPE)
-
-
 def test_what_is_known_is_not_read(files: Path) -> None:
     inputs = inputs_below(files)[:2]
     fingerprint = prepare_batch(inputs, RECIPE).documents[0].actions[0].source["fingerprint"]
@@ -101,25 +82,6 @@ def test_what_is_known_is_not_read(files: Path) -> None:
     first, second = prepare_batch(known, RECIPE).documents
     assert (first.outcome.state, first.outcome.reason, first.actions) == ("skipped", UNCHANGED, ())
     assert second.outcome.state == "indexed"
-
-
-@pytest.mark.slow
-def test_equal_inputs_give_equal_bytes_in_every_process(files: Path) -> None:
-    code = (
-        "import hashlib, json, sys\n"
-        "from pathlib import Path\n"
-        "from catena_server.bulk_ingestion import Recipe, prepare_batch\n"
-        "from catena.library.file_ingestion import Input\n"
-        "from catena_server.index_layout import IndexLayout\n"
-        "files = [Path(name) for name in sys.argv[3:]]\n"
-        "inputs = [Input(path=file, source=file.name, document_id=file.name) for file in files]\n"
-        "recipe = Recipe(layout=IndexLayout(name='set', embedder=sys.argv[1], dim=int(sys.argv[2])))\n"
-        "documents = prepare_batch(inputs, recipe).documents\n"
-        "shown = [(str(d.outcome), d.kinds, [(a.id, a.source) for a in d.actions]) for d in documents]\n"
-        "print(hashlib.sha256(json.dumps(shown).encode()).hexdigest())"
-    )
-    names = map(str, sorted(files.iterdir()))
-    assert len(printed_under_hash_seeds(code, SHIPPED.identity, str(SHIPPED.dim), *names)) == 1
 
 
 def test_a_recipe_and_a_batch_survive_pickling_and_show_no_password(files: Path) -> None:
@@ -224,34 +186,6 @@ def test_what_the_server_refuses_fails_alone(files: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_server_that_takes_nothing_ends_the_run(files: Path, tmp_path: Path) -> None:
-    factory = partial(FolderServer, tmp_path / "server", closed=True)
-    with pytest.raises(ServerError, match="may only read"):
-        ingest_files(files, factory, RECIPE, home=files)
-
-
-@pytest.mark.slow
-def test_a_line_of_the_ledger_comes_before_the_record_that_says_whole(files: Path, server: FolderServer) -> None:
-    ingest(files, server, workers=1)
-    (files / "a.md").write_text("# Alpha\n\nNew.\n")
-    lines: list[tuple[str, str]] = []
-
-    def noted(call: Call) -> object:
-        for line in call.lines or ():
-            for where in line.values():
-                if isinstance(where, dict) and "_index" in where:
-                    lines.append((where["_index"], where["_id"]))
-        return server.perform(call)
-
-    services = Services(handlers={Call: Handler(identity="folder", call=noted)})
-    run(write_batch(prepare_batch(inputs_below(files)[:1], RECIPE), LAYOUT, "elasticsearch"), services)
-    parts = [index.removeprefix("set-") for index, _ in lines]
-    assert parts[0] == "documents"  # "writing"
-    assert parts[-2:] == ["ledger", "documents"]
-    assert lines[0] == lines[-1]
-
-
-@pytest.mark.slow
 def test_a_run_can_be_stopped_and_goes_on(files: Path, server: FolderServer) -> None:
     cancel = Cancel()
     with pytest.raises(CancelledError):
@@ -260,14 +194,6 @@ def test_a_run_can_be_stopped_and_goes_on(files: Path, server: FolderServer) -> 
     outcomes = ingest(files, server)
     assert [outcome.state for outcome in outcomes][1:] == STATES[1:]
     assert len(ledger(server)) == len(TEXTS)
-
-
-@pytest.mark.slow
-def test_another_set_of_the_name_is_refused(files: Path, server: FolderServer) -> None:
-    ingest(files / "a.md", server, workers=1)
-    other = Recipe(layout=IndexLayout(name="set", dim=SHIPPED.dim, embedder=SHIPPED.identity, shards=3))
-    with pytest.raises(LibraryError, match="shards is 1, not 3"):
-        ingest(files, server, other)
 
 
 @pytest.mark.parametrize("size", [0, True, 2.0])

@@ -7,15 +7,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from catena.effects import Cancel
-from catena.model import CancelledError, ParameterError, ServiceError
+from catena.effects import Cancel, Failed
+from catena.model import CancelledError, MissingExtraError, ParameterError, ServiceError
+from catena_server import ray_ingestion as ray_data
 from catena_server.bulk_processes import Lost, Work, through_processes
+from catena_server.ray_ingestion import RayStage, through_ray
 
 POISON = -1
 
@@ -54,15 +56,6 @@ def doubled_after_a_death(folder: Path, batch: Sequence[int]) -> Iterator[int]:
             (folder / str(number)).touch()
             os._exit(3)
         yield 2 * number
-
-
-@contextmanager
-def refusing(cancel: Cancel) -> Iterator[Work[int, int]]:
-    yield refused
-
-
-def refused(batch: Sequence[int]) -> Sequence[int]:
-    raise ParameterError("number", batch[0], "another one")
 
 
 @contextmanager
@@ -106,12 +99,6 @@ def test_every_item_has_its_result(workers: int) -> None:
 
 
 @pytest.mark.slow
-def test_results_come_in_the_order_of_a_batch_and_nothing_of_nothing() -> None:
-    assert list(through_processes([(3, 1, 2)], doubling, workers=2)) == [(3, 6), (1, 2), (2, 4)]
-    assert list(through_processes([(), ()], doubling)) == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("open_work", [doubling, at_once])
 def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: object) -> None:
     items = [0, 1, 2, POISON, 4, 5, 6, 7, 8]
@@ -120,14 +107,6 @@ def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: o
         reason="the process that prepared it was killed, most likely for its memory, twice"
     )
     assert found == {number: 2 * number for number in items if number != POISON}
-
-
-@pytest.mark.slow
-def test_several_such_items_are_found() -> None:
-    items = [POISON, 0, 1, POISON - 1, 2, 3, 4]
-    found = dict(through_processes(batches_of(items, 5), at_once, workers=2))
-    assert {item for item, result in found.items() if isinstance(result, Lost)} == {POISON, POISON - 1}
-    assert {item: found[item] for item in items if item > POISON} == {n: 2 * n for n in range(5)}
 
 
 @pytest.mark.slow
@@ -149,11 +128,6 @@ def test_batches_are_drawn_when_a_worker_is_free() -> None:
     assert [next(results) for _ in range(3)] == [(0, 0), (1, 2), (2, 4)]
     results.close()
     assert len(drawn) <= 5
-
-
-def test_errors_of_the_work_end_the_run_as_they_are() -> None:
-    with pytest.raises(ParameterError, match="number must be another one, got 5"):
-        list(through_processes([(5,)], refusing))
 
 
 def test_other_errors_are_named(capfd: pytest.CaptureFixture[str]) -> None:
@@ -189,3 +163,43 @@ def test_a_run_that_is_stopped_lets_workers_end_what_they_began(tmp_path: Path) 
         list(through_processes([(1,), (2,)], functools.partial(heeding, tmp_path), workers=1, cancel=cancel))
     stopping.join()
     assert (tmp_path / "ended").exists()
+
+
+@contextmanager
+def halving() -> Iterator[Callable[[Sequence[int]], Sequence[int]]]:
+    yield halved
+
+
+def halved(values: Sequence[int]) -> Sequence[int]:
+    if any(value % 2 for value in values):
+        raise ParameterError("value", values[0], "even")
+    return [8 // value for value in values]
+
+
+def results(open_work: ray_data.OpenStage, *batches: Sequence[object]) -> list[list[object]]:
+    actor = ray_data._Actor(open_work)
+    return [list(actor._results(batch)) for batch in batches]
+
+
+def test_a_failure_is_the_result_of_its_batch_and_of_all_later_ones() -> None:
+    first, *others = results(halving, [2], [3, 4], [2])
+    assert first == [4]
+    assert [len(batch) for batch in others] == [2, 1]
+    assert {str(result.error) for batch in others for result in batch} == {"value must be even, got 3"}
+
+
+def test_other_errors_of_an_actor_are_named() -> None:
+    (batch,) = results(halving, [0])
+    assert isinstance(batch[0].error, ServiceError)
+    assert str(batch[0].error) == "Ray: ZeroDivisionError: integer division or modulo by zero"
+
+
+def test_a_failure_of_the_stage_before_passes_through_and_does_no_harm() -> None:
+    failed = Failed(ParameterError("value", 3, "even"))
+    assert results(halving, [failed, failed], [2]) == [[failed, failed], [4]]
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_data, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"catena-server\[ray\]"):
+        list(through_ray([1], [RayStage(open_work=halving)], batch_size=1))

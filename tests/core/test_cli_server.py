@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
 import pytest
-import typer
 from fake_server import FakeServer
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.cli.failures import split_hint
-from catena.cli.options import grouped
 from catena.model import CancelledError, LibraryError
 from catena_server import Call, ServerStore
 from catena_server.cli import index as server_index
@@ -76,20 +72,6 @@ def test_files_are_indexed_once_and_the_ledger_is_shown(server: FakeServer) -> N
     assert held(server) == {"hx200.md", "hx210.md"}
 
 
-def test_a_file_that_fails_is_said_and_ends_with_1(server: FakeServer, tmp_path: Path) -> None:
-    (tmp_path / "bad.pdf").write_bytes(b"no pdf")
-    result = call("index", ".", code=1)
-    assert "1 failed" in result.stdout
-    assert result.stderr.splitlines()[-1].startswith("Try: ")
-    assert held(server) == {"hx200.md", "hx210.md"}
-    assert "bad.pdf" in call("status").stdout
-
-
-def test_ids_are_paths_below_home(server: FakeServer, tmp_path: Path) -> None:
-    call("index", "hx200.md", "--home", str(tmp_path.parent))
-    assert held(server) == {f"{tmp_path.name}/hx200.md"}
-
-
 def test_how_files_are_cut_and_how_the_set_lies_are_obeyed(server: FakeServer) -> None:
     call("index", ".", "--chunks", "sections", "--views", "keywords", "--shards", "2", "--vector-index", "flat")
     told = value("status")
@@ -120,9 +102,7 @@ def test_status_lists_a_small_set_and_all_when_asked(server: FakeServer, monkeyp
 def test_verify_tells_sound_from_broken(server: FakeServer) -> None:
     call("index", ".")
     assert call("verify").stdout.startswith("sound: 2 documents")
-    chunk_id = next(iter(server.documents("catena-chunks")))
-    lines = [{"delete": {"_index": "catena-chunks", "_id": chunk_id}}]
-    server.perform(Call(method="POST", path="/_bulk", lines=tuple(lines)))
+    server.indices["catena-chunks-1"].docs.popitem()
     broken = call("verify", code=4)
     assert "chunks are there" in broken.stdout
     assert "catena server index" in broken.stderr
@@ -141,30 +121,13 @@ def test_documents_are_deleted_by_id_and_by_path_or_nothing_is(server: FakeServe
 # rebuild
 
 
-def test_a_set_is_laid_out_anew_from_what_it_holds(server: FakeServer) -> None:
-    call("index", ".")
-    before = server.documents("catena-chunks")
-    shown = call("rebuild", "--shards", "3", "--vector-index", "bbq_hnsw").stdout
-    assert "bbq_hnsw, 3 shards" in shown
-    assert set(server.documents("catena-chunks")) == set(before)
-    assert value("status")["layout"]["shards"] == 3
-
-
 def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(server: FakeServer) -> None:
     call("index", ".")
     told = value("rebuild", ".", "--chunks", "sections")
     assert told["states"] == {"indexed": 2}
     assert told["dropped"] == []
     assert {"passage"} <= set(value("status")["holds"]["views"])
-    assert {name for name, aliases in server.indices().items() if not aliases} == set()
-
-
-def test_long_sections_fit_into_a_set_that_was_made_for_passages(server: FakeServer, tmp_path: Path) -> None:
-    sentences = "".join(f"Sentence {number} says something about the cover.\n\n" for number in range(200))
-    (tmp_path / "long.md").write_text(f"# Long\n\n## Cover\n\n{sentences}")
-    call("index", ".")
-    assert value("rebuild", ".", "--chunks", "sections")["states"] == {"indexed": 3}
-    assert value("index", ".", "--name", "other", "--chunks", "sections")["states"] == {"indexed": 3}
+    assert {name for name, aliases in server.aliases().items() if not aliases} == set()
 
 
 def test_no_document_is_lost_by_reading_anew_unless_that_is_said(server: FakeServer) -> None:
@@ -181,16 +144,10 @@ def test_no_document_is_lost_by_reading_anew_unless_that_is_said(server: FakeSer
 def test_what_was_built_can_be_abandoned(server: FakeServer) -> None:
     call("index", ".")
     call("rebuild", "hx200.md", code=1)
-    assert any("catena-next" in alias for aliases in server.indices().values() for alias in aliases)
+    assert any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
     assert "as before" in call("rebuild", "--abandon").stdout
-    assert not any("catena-next" in alias for aliases in server.indices().values() for alias in aliases)
+    assert not any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
     assert len(held(server)) == 2
-
-
-@pytest.mark.parametrize("option", [("--chunks", "sections"), ("--workers", "2"), ("--drop-missing",)])
-def test_what_reads_no_file_takes_no_option_about_files(server: FakeServer, option: tuple[str, ...]) -> None:
-    call("index", ".")
-    assert "without PATHS no file is read" in call("rebuild", *option, code=2).stderr
 
 
 # export
@@ -234,16 +191,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
 def test_a_set_that_is_not_there_is_said_and_none_is_made(server: FakeServer, command: list[str]) -> None:
     result = call(*command, "--name", "none", code=2)
     assert result.stderr.splitlines()[-1] == "Try: catena server index FILES --name NAME makes one"
-    assert server.indices() == {}
-
-
-def test_an_index_that_others_made_is_left_alone(server: FakeServer) -> None:
-    body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {}}
-    server.perform(Call(method="PUT", path="/taken-chunks", body=body))
-    result = call("index", ".", "--name", "taken", code=2)
-    assert "Catena did not make it; nothing was changed" in result.stderr
-    assert "Try: another --name" in result.stderr
-    assert server.indices() == {"taken-chunks": set()}
+    assert server.aliases() == {}
 
 
 @pytest.mark.parametrize("command", [["index", "."], ["search", "fuse"]])
@@ -256,7 +204,7 @@ def test_vectors_of_another_model_are_refused(server: FakeServer, command: list[
 def test_a_budget_is_counted_by_one_process_only(server: FakeServer) -> None:
     llm = ["--context", "llm", "--llm", "m", "--base-url", "http://127.0.0.1:1", "--price-in", "1", "--budget", "1"]
     assert "--budget is counted in one process" in call("index", ".", *llm, "--workers", "2", code=2).stderr
-    assert server.indices() == {}
+    assert server.aliases() == {}
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, CancelledError])
@@ -272,11 +220,6 @@ def test_a_stop_says_what_is_kept_and_how_to_go_on(
         "Stopped: what was written to set catena is kept",
         "Try: the same command again: what is whole on the server is skipped",
     ]
-
-
-def test_nothing_to_index_is_said(server: FakeServer, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "there are no files" in call("index", "empty", code=1).stderr
 
 
 def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +238,7 @@ def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(("option", "package"), [([], "elasticsearch"), (["--opensearch"], "opensearch")])
 def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, option: list[str], package: str) -> None:
     monkeypatch.setattr(
-        f"catena_server.{package}.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
+        "catena_server.client_transport.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
     )
     result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
     assert f"Try: pip install 'catena-server[{package}]'" in result.stderr
@@ -325,22 +268,3 @@ def test_the_key_is_an_option_nowhere_and_the_help_says_where_it_is_read() -> No
     options = {name for command in group.commands.values() for each in command.params for name in each.opts}
     assert {"--url", "--name", "--opensearch", "--ca-certs"} <= options
     assert not {name for name in options if name.endswith("key")}
-
-
-def test_a_dataclass_of_options_is_options_of_a_command() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Group:
-        size: Annotated[int, typer.Option("--size")]
-        unit: Annotated[str, typer.Option("--unit")] = "mm"
-
-    seen: list[object] = []
-
-    def command(word: str, *, group: Group, loud: bool = False) -> None:
-        seen.extend((word, group, loud))
-
-    command.__annotations__ = {"word": str, "group": Group, "loud": bool, "return": None}
-    made = typer.Typer()
-    made.command()(grouped(command))
-    assert CliRunner().invoke(made, ["a", "--size", "3", "--loud"]).exit_code == 0
-    assert seen == ["a", Group(size=3), True]
-    assert CliRunner().invoke(made, ["a"]).exit_code == 2

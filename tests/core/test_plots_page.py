@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
-from pathlib import Path
 
 import pytest
 from doc_blocks import ROOT, blocks_of
@@ -35,20 +33,3 @@ def test_a_plot_has_one_line_and_a_small_picture_with_words_for_it(name):
     data = (PAGE.parent / path).read_bytes()
     assert data.startswith(b"\x89PNG")
     assert len(data) < 60_000
-
-
-@pytest.mark.slow
-def test_the_script_runs_the_blocks_and_gives_each_figure_its_name(tmp_path: Path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    script = runpy.run_path(str(ROOT / "scripts" / "write_plots.py"))
-    fence = "```python\n{}\n```\n\n"
-    parts = ("before = 2", "figure = before * 21", "figure = 3")
-    page = "".join(
-        title + fence.format(code) for title, code in zip(("", "### one\n\n", "### two\n\n"), parts, strict=True)
-    )
-    assert list(script["drawn"](page)) == [("one", 42), ("two", 3)]
-    made = plots.log_rank_curves(n=10)
-    once, again = (script["small"](made.figure()) for _ in range(2))
-    assert once == again
-    assert len(once) < script["MOST_BYTES"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import pairwise
 from math import isnan
@@ -16,8 +15,7 @@ from catena.model import Chunk, EvaluationError, Hit, ParameterError, Ranking, S
 from catena.segments import BALANCED, explain, extract
 from catena_view import plots
 from catena_view.plots import Cost
-from catena_view.plots.labels import label_rows, position_ticks, round_ticks, shortened
-from catena_view.plots.picture import Labels, LineMark, Points, Spans
+from catena_view.plots.picture import Labels, LineMark, Points, Spans, label_rows, position_ticks
 
 PLAIN = replace(BALANCED, length_adjustment="off", minimum_value=0.4)
 
@@ -112,13 +110,6 @@ def test_segments_are_shaded_with_their_values():
     assert f"{len(extraction.segments)} of {len(extraction.segments)} segments" in made.caption
 
 
-def test_the_shade_ends_with_the_last_chunk_of_its_segment():
-    found = ranking(("a", 0, 0.9), ("a", 1, 0.9), ("a", 2, 0.01))
-    made = plots.relevance_curve(run(extract([found], params=PLAIN), services()))
-    (spans,) = marks(made, Spans)
-    assert list(spans.spans) == [(-0.5, 1.5)]
-
-
 def test_what_neighbours_lend_is_drawn_and_told():
     made = plots.relevance_curve(extracted(replace(PLAIN, lending=0.5)))
     points = named(made, Points, "found by no query")
@@ -127,92 +118,9 @@ def test_what_neighbours_lend_is_drawn_and_told():
     assert "max(P × decay, 0.5 × a neighbour's) − 0.18" in made.caption
 
 
-def test_values_of_nothing_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    nothing = run(extract([ranking(("a", 0, 0.0))], params=replace(PLAIN, irrelevance_penalty=0.0)), services())
-    low, high = plots.relevance_curve(nothing).panels[0].y.limits
-    assert low < 0 < high
-    assert plots.relevance_curve(nothing, tmp_path / "a.png").stat().st_size > 1_000
-
-
-def test_lines_stand_at_0_and_at_the_penalty():
-    made = plots.relevance_curve(extracted(replace(PLAIN, irrelevance_penalty=0.3)))
-    assert set(named(made, LineMark, "0: worth reading from here up").y) == {0.0}
-    assert set(named(made, LineMark, "0 less the penalty").y) == {-0.3}
-
-
-def test_positions_are_on_the_axis_and_titles_above_and_below():
-    made = plots.relevance_curve(extracted())
-    panel = made.panels[0]
-    assert panel.title == "Pump <manual>"
-    assert (0.0, "3") in panel.x.ticks
-    assert (5.0, "20") in panel.x.ticks
-    assert marks(made, Labels)[1].texts == ["1 Mounting"]
-    assert marks(made, Labels)[1].names == ["a › 1 Mounting"]
-    low, high = panel.y.limits
-    assert all(low < y < high for labels in marks(made, Labels) for y in labels.y)
-
-
-def test_hovering_tells_rank_probability_and_text():
-    points = named(plots.relevance_curve(extracted()), Points, "query 1")
-    assert "chunk 4: value +" in points.names[1]
-    assert "rank 2, P 0.800" in points.names[1]
-    assert "a paragraph 4: check the <b>pump</b>." in points.names[1]
-    assert "segment 1" in points.names[1]
-    grey = named(plots.relevance_curve(extracted()), Points, "found by no query")
-    assert "not found" in grey.names[0]
-
-
-def test_an_explanation_will_do_without_texts():
-    extraction = extracted()
-    one, other = plots.relevance_curve(extraction), plots.relevance_curve(explain(extraction))
-    assert other.panels[0].title == "a"
-    assert "pump" not in named(other, Points, "query 1").names[0]
-    assert list(named(one, Points, "query 2").y) == list(named(other, Points, "query 2").y)
-    assert one.caption == other.caption
-
-
-def test_documents_are_rows_in_the_order_considered():
-    extraction = extracted()
-    assert len(plots.relevance_curve(extraction).panels) == 2
-    first = plots.relevance_curve(extraction, documents=1)
-    assert len(first.panels) == 1
-    assert "1 of 2 documents considered" in first.caption
-    assert plots.relevance_curve(extraction).height > first.height
-
-
-def test_chunks_of_documents_not_considered_are_left_out():
-    second = ranking(*[("a", at, 0.5) for at in range(10)], ("c", 0, 0.4))
-    made = plots.relevance_curve(run(extract([second], params=replace(PLAIN, top_k=2)), services()))
-    assert len(made.panels) == 1
-
-
-def test_queries_may_be_named():
-    made = plots.relevance_curve(
-        extracted(), queries=["pump", "how often must the pump of the old series be checked"]
-    )
-    labels = {points.label for points in marks(made, Points)}
-    assert "pump" in labels
-    asked = plots.relevance_curve(replace(extracted(), asked=("in", "words")))
-    assert {"in", "words"} <= {points.label for points in marks(asked, Points)}
-    assert any(label.startswith("how often") and label.endswith("…") and len(label) < 30 for label in labels)
-
-
-def test_queries_that_begin_alike_keep_a_line_each():
-    words = "What is the tightening torque of the cover screws of the"
-    picture = plots.relevance_curve(extracted(), queries=[f"{words} HX200?", f"{words} HX210?"])
-    labels = {mark.label for mark in marks(picture, Points) if mark.label.startswith(("1: What", "2: What"))}
-    assert len(labels) == 2
-
-
-def test_both_kinds_are_written(tmp_path):
-    pytest.importorskip("matplotlib")
+def test_lines_leave_hovering_to_their_points_and_texts_are_no_markup():
     pytest.importorskip("plotly")
     extraction = extracted()
-    once, again = (plots.relevance_curve(extraction, tmp_path / f"{name}.png").read_bytes() for name in "ab")
-    assert once == again
-    page = plots.relevance_curve(extraction, tmp_path / "a.html").read_text(encoding="utf-8")
-    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", page)
     figure = plots.relevance_curve(extraction).interactive()
     assert any("rank 2, P 0.800<br>" in text for trace in figure.data for text in trace.text or ())
     assert any("&lt;b&gt;pump" in text for trace in figure.data for text in trace.text or ())
@@ -247,12 +155,6 @@ def test_labels_of_one_row_never_touch(labels, most):
     assert not labels or rows[0] == 0
 
 
-def test_labels_take_the_first_row_that_is_free():
-    assert label_rows([0, 1, 2, 3], [10, 10, 10, 10], most=3) == [0, 1, 2, None]
-    assert label_rows([0, 1, 20], [10, 30, 10], most=3) == [0, 1, 0]
-    assert label_rows([0, 1, 12, 40], [30, 10, 10, 1], most=2) == [0, 1, 1, 0]
-
-
 @given(st.sets(st.integers(0, 5_000), min_size=1, max_size=400))
 def test_ticks_are_at_their_places_and_apart(found):
     positions = sorted(found)
@@ -263,13 +165,6 @@ def test_ticks_are_at_their_places_and_apart(found):
     assert ticks[0] == (0.0, str(positions[0]))
     assert all(str(positions[places.index(place)]) == text for place, text in ticks)
     assert all(after[0] - before[0] >= 0.7 * len(after[1]) * 0.5 for before, after in pairwise(ticks))
-
-
-def test_ticks_of_values_are_round():
-    assert [text for _, text in round_ticks(-0.18, 0.92)] == ["0", "0.2", "0.4", "0.6", "0.8"]
-    assert round_ticks(-1.0, 1.0)[0] == (-1.0, "-1")
-    assert shortened("a  b\nc", 5) == "a b c"
-    assert shortened("abcdef", 4) == "abc…"
 
 
 # cost_growth
@@ -296,14 +191,6 @@ def test_cost_has_a_line_for_each_system_and_tells_its_power():
     assert "ours 100.0 (50.0–200.0) at 10,000, as size^2.00" in made.caption
     assert "theirs 5.0 (2.5–10.0) at 1,000" in made.caption
     assert [text for _, text in first.x.ticks] == ["1,000", "10,000"]
-
-
-def test_cost_is_written_in_both_kinds(tmp_path):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
-    for suffix in ("png", "html"):
-        path = plots.cost_growth({"a": {"b": costs((1, 1.0), (10, 3.0))}}, tmp_path / f"a.{suffix}")
-        assert path.stat().st_size > 1_000
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from catena.segments import Extraction
 from catena.structure import SectionChunkOptions
 from catena_server import ServerLibrary
 from catena_view.report import ReportOptions
-from catena_view.report.reporting import gather
+from catena_view.report import report as page_of
 
 PROSE = " ".join(
     f"The pump of row {number} turns slowly while valve {number % 7} stays open." for number in range(40)
@@ -227,7 +227,7 @@ def test_how_many_are_found_where_nobody_says_so(asked: Asked) -> None:
 
 def test_the_report_shows_the_ranking_of_the_library(asked: Asked) -> None:
     where = {"page": {"$lte": 1}}
-    shown = gather(asked.library, PLAIN, ReportOptions(k=K, where=where)).ranking.hits
+    shown = page_of(asked.library, PLAIN, ReportOptions(k=K, where=where)).contents.ranking.hits
     expected = asked.library.search(PLAIN, k=K, where=where)
     assert [(row.score, row.citation) for row in shown] == [row[1:] for row in rows(expected)]
     assert all(row.whole == pytest.approx(row.score) for row in shown)  # the parts are those of the formula used

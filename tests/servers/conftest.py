@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ import pytest
 
 from catena.model import MissingExtraError
 from catena_bench.servers import NoServersError, SearchCluster, ask, elasticsearch, opensearch
+from catena_server import ElasticsearchTransport, OpenSearchTransport
 
 ES_URL, ES_API_KEY, OS_URL = (os.environ.get(name, "") for name in ("ES_URL", "ES_API_KEY", "OS_URL"))
 HERE = Path(__file__).parent
@@ -94,11 +96,34 @@ def _whole_again(request: pytest.FixtureRequest, fresh_index: Callable[..., str]
         request.getfixturevalue("es_cluster").heal()
 
 
+@pytest.fixture(scope="session", params=["elasticsearch", "opensearch"])
+def product(request: pytest.FixtureRequest, es_api_key: str) -> Iterator[tuple[Any, str]]:
+    """A transport to a server of each kind, and its address."""
+    if request.param == "elasticsearch":
+        url = request.getfixturevalue("es_url")
+        transport: Any = ElasticsearchTransport.connect(url, api_key=es_api_key or None)
+    else:
+        url = request.getfixturevalue("os_url")
+        transport = OpenSearchTransport.connect(url)
+    with transport:
+        yield transport, url
+
+
 @pytest.fixture
 def fresh_index(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
     """A function `(url, stem="t") -> name`: nothing on the server begins with the name, now and after the test."""
+    yield from _fresh(request.node.nodeid)
+
+
+@pytest.fixture(scope="module")
+def module_index(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """As `fresh_index`, for the tests of one file."""
+    yield from _fresh(request.node.nodeid)
+
+
+def _fresh(test: str) -> Iterator[Callable[..., str]]:
     given: list[tuple[str, str]] = []
-    token = sha256(request.node.nodeid.encode()).hexdigest()[:10]
+    token = sha256(test.encode()).hexdigest()[:10]
 
     def fresh(url: str, stem: str = "t") -> str:
         name = f"{stem}-{token}-{len(given)}"

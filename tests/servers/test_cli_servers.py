@@ -107,18 +107,6 @@ def test_ctrl_c_ends_with_130_and_the_next_run_goes_on(
     assert called("server", "verify", "-n", name, **at_server)["sound"]
 
 
-def test_open_search_takes_the_same_commands(place: Path, os_url: str, fresh_index: Callable[..., str]) -> None:
-    name = fresh_index(os_url, "w3")
-    at = {"cwd": place, "url": os_url}
-    result = subprocess.run(
-        **command("server", "status", "--opensearch", "-n", name, url=os_url), cwd=place, capture_output=True,
-        text=True, timeout=600, check=False,
-    )  # fmt: skip
-    assert result.returncode == 2
-    assert result.stderr.splitlines()[-1] == "Try: catena server index FILES --name NAME makes one"
-    called("server", "rebuild", "--opensearch", "--abandon", "-n", name, **at)
-
-
 def whole(url: str, key: str, name: str) -> int:
     """Return how many documents of a set can be counted as whole."""
     try:

@@ -7,12 +7,13 @@ import os
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
 from fake_server import Killed
-from fault_cases import QUICK, assert_whole, documents, opened, told
+from fault_cases import QUICK, assert_whole, documents, opened
 
 from catena.effects import Search, run
 from catena.testing import FakeEmbedder
@@ -71,30 +72,24 @@ def test_a_process_killed_at_random_moments_leaves_nothing_out_and_nothing_twice
     assert undisturbed.exitcode == 0
     shape = {"embedder_identity": MODEL.identity, "dim": MODEL.dim, "options": QUICK}
     ended: list[int | None] = []
-    with told(f"indexing process killed (SIGKILL) {KILLS} times at random moments") as line:
-        while ended.count(-9) < KILLS and len(ended) < 4 * KILLS:
-            process = started((len(ended) // 2 + 1) % 2, name)
-            process.join(dice.uniform(0.1, seconds))
-            process.kill()
-            process.join()
-            ended.append(process.exitcode)
-            if process.exitcode == 0:  # the machine is less busy than it was in the undisturbed run
-                seconds = max(0.2, 0.8 * seconds)
-        line.notes["runs"] = len(ended)
-        line.notes["seconds of a run"] = round(seconds, 1)
-        with ServerStore.open(ElasticsearchTransport.connect(urls), name, **shape) as store:
-            store.refresh()
-            line.before = store.stats().chunks
-            line.notes["documents not whole before the last run"] = len(store.verify())
-            last = started(1, name)
-            last.join()
-            assert last.exitcode == 0
-            assert store.verify() == ()
-            line.after = store.stats().chunks
-            with ServerStore.open(ElasticsearchTransport.connect(urls), clean, **shape) as undisturbed_store:
-                assert undisturbed_store.verify() == ()
-                assert content(store) == content(undisturbed_store)
-        assert ended.count(-9) == KILLS
+    while ended.count(-9) < KILLS and len(ended) < 4 * KILLS:
+        process = started((len(ended) // 2 + 1) % 2, name)
+        process.join(dice.uniform(0.1, seconds))
+        process.kill()
+        process.join()
+        ended.append(process.exitcode)
+        if process.exitcode == 0:  # the machine is less busy than it was in the undisturbed run
+            seconds = max(0.2, 0.8 * seconds)
+    with (
+        ServerStore.open(ElasticsearchTransport.connect(urls), name, **shape) as store,
+        ServerStore.open(ElasticsearchTransport.connect(urls), clean, **shape) as undisturbed_store,
+    ):
+        last = started(1, name)
+        last.join()
+        assert last.exitcode == 0
+        assert store.verify() == undisturbed_store.verify() == ()
+        assert content(store) == content(undisturbed_store)
+    assert ended.count(-9) == KILLS
 
 
 def test_a_rebuild_that_is_killed_leaves_the_old_set_and_the_next_ends_it(
@@ -104,47 +99,32 @@ def test_a_rebuild_that_is_killed_leaves_the_old_set_and_the_next_ends_it(
     with opened([es_url], fresh_index(es_url, "w"), shards=1, replicas=0) as (store, beside):
         store.put(additions).check()
         asked = Search(route="lexical", query="word003", k=10)
-        wanted = store.search(asked)
+        wanted = said(store, asked)
 
-        def killed_after(calls: int, **changes: Any) -> bool:
-            """Rebuild with a kill after so many calls; False where it ended before."""
-            inner, left = beside._transport, [calls]
+        class Dying:
+            identity, flavour, left = beside.identity, beside.flavour, 0
 
-            class Dying:
-                identity, flavour = inner.identity, inner.flavour
+            def perform(self, call: Call) -> Any:
+                self.left -= 1
+                if self.left < 0:
+                    raise Killed
+                return beside.perform(call)
 
-                def perform(self, call: Call) -> Any:
-                    if left[0] == 0:
-                        raise Killed
-                    left[0] -= 1
-                    return inner.perform(call)
-
-            dying = ServerStore(Dying(), store.layout, QUICK)
-            try:
-                dying.rebuild(**changes)
-            except Killed:
-                return True
-            return False
-
-        with told("rebuild killed after every fifth of its calls, abandoned or gone on with") as line:
-            line.before, kills, calls = store.stats().chunks, 0, 1
-            while killed_after(calls, shards=2):
-                kills, calls = kills + 1, calls + 5
-                store.layout = ServerStore.open(beside, store.layout.name).layout
-                assert said(store, asked) == said_of(wanted)
-                assert store.verify() == ()
-                if kills % 3 == 0:
-                    run(abandon(store.layout.name), calling(beside, QUICK))
-            line.notes["kills"] = kills
+        for kills, calls in enumerate(range(1, 1_000, 5), start=1):
+            server = Dying()
+            server.left = calls
+            with suppress(Killed):
+                ServerStore(server, store.layout, QUICK).rebuild(shards=2)
             store.layout = ServerStore.open(beside, store.layout.name).layout
-            assert store.layout.shards == 2
-            assert said(store, asked) == said_of(wanted)
-            line.after = assert_whole(store, additions)
+            assert said(store, asked) == wanted
+            if server.left >= 0:
+                break
+            assert store.verify() == ()
+            if kills % 3 == 0:
+                run(abandon(store.layout.name), calling(beside, QUICK))
+        assert store.layout.shards == 2
+        assert_whole(store, additions)
 
 
 def said(store: ServerStore, asked: Search) -> list[str]:
-    return said_of(store.search(asked))
-
-
-def said_of(ranking: Any) -> list[str]:
-    return [hit.chunk.id for hit in ranking.hits]
+    return [hit.chunk.id for hit in store.search(asked).hits]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,14 +83,6 @@ def test_the_server_returns_what_the_filter_means(
 ) -> None:
     client, drawn = indexed
     assert _asked(client, where) == {number for number, values in enumerate(drawn) if matches(where, values)}
-
-
-def test_each_chunk_is_found_by_what_it_holds(indexed: tuple[Elasticsearch, list[dict[str, Any]]]) -> None:
-    client, drawn = indexed
-    for number, values in random.Random(7).sample(list(enumerate(drawn)), 30):
-        for key, value in values.items():
-            if isinstance(value, (str, float, int)) and value == value:  # noqa: PLR0124 - not NaN
-                assert number in _asked(client, {key: value})
 
 
 def test_the_largest_filters_that_are_sent_are_taken(indexed: tuple[Elasticsearch, list[dict[str, Any]]]) -> None:

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.effects import Search, SearchFused, Services, run
-from catena.enrichment import StaticEmbedder
+from catena.effects import Search, SearchFused
 from catena.model import Scale
-from catena.retrieval import retrieve
 from catena_server import ElasticsearchTransport, ForeignIndex, ForeignStore
 
 es = pytest.importorskip("elasticsearch")
@@ -44,17 +42,17 @@ def documents() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def filled(es_url: str, es_api_key: str) -> Iterator[tuple[ForeignStore, list[dict[str, Any]]]]:
-    client, name, rows = es.Elasticsearch(es_url, api_key=es_api_key or None), "g-foreign-formula", documents()
+def filled(
+    es_url: str, es_api_key: str, module_index: Callable[..., str]
+) -> Iterator[tuple[ForeignStore, list[dict[str, Any]]]]:
+    client, name, rows = es.Elasticsearch(es_url, api_key=es_api_key or None), module_index(es_url, "g"), documents()
     vector = {"type": "dense_vector", "dims": DIM, "similarity": "cosine", "index_options": {"type": "int8_hnsw"}}
     keyword = {"type": "keyword"}
     properties = {"body": {"type": "text"}, "codes": keyword, "source": keyword, "point": vector}
-    client.options(ignore_status=404).indices.delete(index=name)
     client.indices.create(index=name, mappings={"properties": properties}, settings={"number_of_shards": 1})
     lines = [line for number, row in enumerate(rows) for line in ({"index": {"_id": f"{number:04}"}}, row)]
     client.bulk(index=name, operations=lines, refresh=True)
     yield ForeignStore(ElasticsearchTransport(client), name, FIELDS), rows
-    client.indices.delete(index=name)
     client.close()
 
 
@@ -101,45 +99,3 @@ def test_the_formula_in_one_request_is_that_of_every_chunk(
         for hit in fused.ranking.hits:
             raw = {way.route: way.score for way in hit.provenance}
             assert raw.get("lexical", 0.0) == pytest.approx(bm25.get(hit.chunk.id, 0.0), abs=1e-3)
-
-
-def test_retrieval_asks_the_formula_and_needs_no_critical_terms(
-    filled: tuple[ForeignStore, list[dict[str, Any]]],
-) -> None:
-    store, _ = filled
-    query, vector = next(questions())
-
-    class Embedder(StaticEmbedder):
-        def embed_query(self, text: str) -> Any:
-            return vector
-
-    plain = ForeignStore(store.transport, store.index, ForeignIndex(
-        text_field="body", vector_field="point", metadata_field=None))  # fmt: skip
-    services = Services(store=plain, embedder=Embedder())
-    found = run(retrieve(query, routes=plain.routes, k=K), services)
-    asked = SearchFused(query=query, k=K, weights=(("dense", 0.65), ("lexical", 0.35)), vector=vector)
-    fused = plain.search_fused(asked)
-    assert fused is not None
-    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [
-        (hit.chunk.id, hit.score) for hit in fused.ranking.hits
-    ]
-    assert found.degraded == ()
-
-
-def test_a_formula_that_the_server_cannot_sum_is_left_to_the_routes(
-    es_url: str, fresh_index: Callable[..., str]
-) -> None:
-    client, name = es.Elasticsearch(es_url), fresh_index(es_url, "g")
-    vector = {"type": "dense_vector", "dims": 2, "similarity": "max_inner_product"}
-    client.indices.create(index=name, mappings={"properties": {"text": {"type": "text"}, "vector": vector}})
-    client.index(index=name, id="1", document={"text": "a pump", "vector": [2.0, 0.0]}, refresh=True)
-    store = ForeignStore(ElasticsearchTransport(client), name, ForeignIndex(vector_field="vector"))
-    weights = (("dense", 1.0), ("lexical", 1.0))
-    asked = SearchFused(query="pump", k=1, weights=weights, vector=np.array([1.0, 0.0]))
-    assert store.search_fused(asked) is None
-    assert store.search_fused(SearchFused(query="pump", k=1, weights=(("mine", 1.0),))) is None
-    found = store.search(Search(route="dense", query="pump", k=1, vector=np.array([1.0, 0.0])))
-    assert (found.scale, found.hits[0].score) == (Scale.RANK, pytest.approx(3.0))
-    told = ForeignStore(ElasticsearchTransport(client), name, ForeignIndex(vector_field="vector", unit_vectors=True))
-    assert told.search(Search(route="lexical", query="pump", k=1)).hits[0].chunk.text == "a pump"
-    client.close()

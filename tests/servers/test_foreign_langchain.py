@@ -8,12 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langchain_core.documents import Document
 
 from catena.effects import Search
-from catena.enrichment import StaticEmbedder
-from catena.model import FilterError, LibraryError, ParameterError, Scale, fields_of, matches
-from catena.retrieval import RankFusion, RoutedStore, ScoreFusion
+from catena.model import ParameterError, fields_of, matches
+from catena.retrieval import RankFusion, RoutedStore
 from langchain_catena import CatenaEmbeddings, CatenaRetriever, from_elasticsearch_retriever, from_elasticsearch_store
 
 es = pytest.importorskip("elasticsearch")
@@ -43,11 +41,6 @@ def filled(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> Ite
     client.close()
 
 
-def by_retriever(store: Any, made: Any = framework.ElasticsearchRetriever) -> Any:
-    body = lambda question: {"query": {"match": {"text": question}}}  # noqa: E731
-    return made(store._store.index, body, content_field="text", client=store.client)
-
-
 def test_three_lines_rank_an_index_that_langchain_has_filled(filled: Callable[..., Any]) -> None:
     store = filled()
     services = from_elasticsearch_store(store)
@@ -62,22 +55,6 @@ def test_three_lines_rank_an_index_that_langchain_has_filled(filled: Callable[..
     assert [way["route"] for way in about["routes"]] == ["dense", "lexical"]
     own = {document.page_content for document in store.similarity_search(QUESTION, k=4)}
     assert {document.page_content for document in found} <= own
-
-
-def test_raw_scores_are_the_servers_bm25_and_the_true_cosine(filled: Callable[..., Any]) -> None:
-    store = filled()
-    index = from_elasticsearch_store(store).store
-    embedder = StaticEmbedder()
-    question = embedder.embed_query(QUESTION)
-    found = index.search(Search(route="dense", query=QUESTION, k=4, vector=question))
-    rows = embedder.embed_documents([text for text, _ in TEXTS.values()])
-    true = dict(zip(TEXTS, (rows @ question).tolist(), strict=True))
-    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(true, abs=1e-5)
-    words = index.search(Search(route="lexical", query=QUESTION, k=4))
-    plain = by_retriever(store).invoke(QUESTION)
-    assert [(hit.chunk.id, hit.score) for hit in words.hits] == [
-        (one.metadata["_id"], pytest.approx(one.metadata["_score"])) for one in plain
-    ]
 
 
 FILTERS: list[dict[str, Any]] = [
@@ -112,70 +89,20 @@ def test_a_filter_holds_on_the_server_where_it_holds_for_the_chunk(filled: Calla
         assert kept == {chunk_id for chunk_id, fields in seen.items() if matches(where, fields)}, where
 
 
-def test_the_routes_are_those_that_the_store_has_filled(filled: Callable[..., Any]) -> None:
-    words = from_elasticsearch_store(filled(strategy=framework.BM25Strategy()))
-    assert words.store.routes == ("lexical",)
-    assert words.embedder is None
-    assert CatenaRetriever(services=words, routes=words.store.routes).invoke(QUESTION)[0].id == "v1"
-    euclidean = filled(strategy=framework.DenseVectorStrategy(distance=framework.DistanceMetric.EUCLIDEAN_DISTANCE))
-    request = Search(route="dense", query=QUESTION, k=4, vector=StaticEmbedder().embed_query(QUESTION))
-    with pytest.raises(LibraryError, match="unit_vectors=True"):
-        from_elasticsearch_store(euclidean).store.search(request)
-    told = from_elasticsearch_store(euclidean, unit_vectors=True).store.search(request)
-    cosine = from_elasticsearch_store(filled()).store.search(request)
-    assert [hit.score for hit in told.hits] == pytest.approx([hit.score for hit in cosine.hits], abs=1e-4)
-
-
-def test_a_field_of_critical_terms_completes_the_formula(filled: Callable[..., Any]) -> None:
-    store = filled(metadata_mappings={"codes": {"type": "keyword"}})
-    for chunk_id, code in (("p1", "HX-200"), ("v1", "HX-300")):
-        store.client.update(index=store._store.index, id=chunk_id, doc={"metadata": {"codes": [code]}}, refresh=True)
-    services = from_elasticsearch_store(store, critical_field="metadata.codes")
-    assert services.store.routes == ("lexical", "dense", "keyword")
-    found = services.store.search(Search(route="keyword", query="what does the HX-300 hold?", k=5))
-    assert [(hit.chunk.id, hit.score) for hit in found.hits] == [("v1", 1.0)]
-    ranked = CatenaRetriever(services=services, routes=services.store.routes, fusion=ScoreFusion(beta=5.0), k=1)
-    assert ranked.invoke("a soft cloth for the HX-300")[0].id == "v1"
-
-
-def test_an_elasticsearch_retriever_is_a_route_whose_hits_are_those_of_the_index(filled: Callable[..., Any]) -> None:
-    store = filled()
-    services = from_elasticsearch_store(store)
-    mine = from_elasticsearch_retriever(by_retriever(store))
-    mixed = replace(services, store=RoutedStore({"mine": mine}, beside=services.store))
-    retriever = CatenaRetriever(services=mixed, routes=("dense", "mine"), fusion=RankFusion(), k=4)
-    found = {document.id: document for document in retriever.invoke(QUESTION)}
-    assert set(found) == set(TEXTS)  # one document of each, not two
-    assert [way["route"] for way in found["v1"].metadata["catena"]["routes"]] == ["dense", "mine"]
-    assert found["v1"].metadata["catena"]["scale"] == Scale.RANK.value
-    with pytest.raises(ParameterError, match="RankFusion"):
-        CatenaRetriever(services=mixed, routes=("dense", "mine")).invoke(QUESTION)
-    with pytest.raises(FilterError, match="filter inside the retriever"):
-        retriever.invoke(QUESTION, where={"page": 1})
-
-
 async def test_the_async_classes_are_awaited(filled: Callable[..., Any], es_url: str, es_api_key: str) -> None:
     index = (await asyncio.to_thread(filled))._store.index
     async with es.AsyncElasticsearch(es_url, api_key=es_api_key or None) as client:
         store = framework.AsyncElasticsearchStore(index, client=client, embedding=CatenaEmbeddings())
         services = from_elasticsearch_store(store)
-        mine = from_elasticsearch_retriever(by_retriever(store, framework.AsyncElasticsearchRetriever))
+        body = lambda question: {"query": {"match": {"text": question}}}  # noqa: E731
+        own = framework.AsyncElasticsearchRetriever(index, body, content_field="text", client=store.client)
+        mine = from_elasticsearch_retriever(own)
         mixed = replace(services, store=RoutedStore({"mine": mine}, beside=services.store))
         retriever = CatenaRetriever(services=services, routes=services.store.routes, k=2)
         assert (await retriever.ainvoke(QUESTION))[0].id == "v1"
         assert (await asyncio.to_thread(retriever.invoke, QUESTION))[0].id == "v1"
         both = CatenaRetriever(services=mixed, routes=("lexical", "mine"), fusion=RankFusion(), k=2)
         assert (await both.ainvoke(QUESTION))[0].id == "v1"
-
-
-def test_the_index_is_left_as_it_is(filled: Callable[..., Any]) -> None:
-    store = filled()
-    before = store.client.indices.stats(index=store._store.index)["_all"]["total"]["indexing"]["index_total"]
-    services = from_elasticsearch_store(store)
-    CatenaRetriever(services=services, routes=services.store.routes).invoke(QUESTION)
-    after = store.client.indices.stats(index=store._store.index)["_all"]["total"]["indexing"]["index_total"]
-    assert before == after == len(TEXTS)
-    assert isinstance(store.similarity_search(QUESTION, k=1)[0], Document)
 
 
 def test_what_is_no_store_is_named() -> None:

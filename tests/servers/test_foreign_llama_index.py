@@ -7,19 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 
 from catena.effects import Search
-from catena.enrichment import StaticEmbedder
 from catena.model import ParameterError
-from catena.retrieval import RankFusion, RoutedStore
-from llama_index_catena import (
-    CatenaEmbedding,
-    CatenaRetriever,
-    from_elasticsearch_store,
-    retriever_route,
-)
+from llama_index_catena import CatenaEmbedding, CatenaRetriever, from_elasticsearch_store
 from llama_index_catena.convert import provenance
 
 es = pytest.importorskip("elasticsearch")
@@ -86,15 +78,6 @@ async def test_three_lines_rank_an_index_and_give_the_nodes_back(store: Any) -> 
     assert [(one.node_id, one.score) for one in in_thread] == [(one.node_id, one.score) for one in found]
 
 
-async def test_cosines_are_true_though_the_store_gives_them_stretched(store: Any) -> None:
-    services = from_elasticsearch_store(store, CatenaEmbedding())
-    embedder = StaticEmbedder()
-    question = embedder.embed_query(QUESTION)
-    found = await services.store.asearch(Search(route="dense", query=QUESTION, k=3, vector=question))
-    true = {node.node_id: float(embedder.embed_documents([node.text])[0] @ question) for node in nodes()}
-    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(true, abs=1e-5)
-
-
 @pytest.mark.parametrize(
     ("where", "left"),
     [
@@ -110,29 +93,6 @@ async def test_filters_work_on_what_llama_index_writes(store: Any, where: dict[s
     assert services.store.routes == ("lexical",)
     found = await services.store.asearch(Search(route="lexical", query="the pump valve wire", k=5, where=where))
     assert {hit.chunk.id for hit in found.hits} == left
-
-
-async def test_the_frameworks_own_retriever_is_a_route_beside_the_index(store: Any) -> None:
-    own = VectorStoreIndex.from_vector_store(store, CatenaEmbedding()).as_retriever(similarity_top_k=3)
-    services = from_elasticsearch_store(store, CatenaEmbedding())
-    mixed = RoutedStore({"mine": retriever_route(own)}, beside=services.store)
-    handled = type(services)(store=mixed, embedder=services.embedder)
-    found = await CatenaRetriever(handled, routes=["lexical", "mine"], fusion=RankFusion()).aretrieve(QUESTION)
-    assert sorted(one.node_id for one in found) == ["p1", "v1", "w1"]  # each once: ids are those of the nodes
-    assert found[0].node_id == "v1"
-    ways = {way["route"]: way for way in provenance(found[0].node)["routes"]}
-    assert ways["mine"] == {"route": "mine", "rank": 1, "score": 1.0, "view": "raw"}  # min-max, as the store has it
-    assert provenance(found[0].node)["scale"] == "rank"
-
-
-async def test_texts_that_llama_index_did_not_write_are_nodes_too(store: Any) -> None:
-    await store.client.index(
-        index=store.index_name, id="x", refresh=True,
-        document={"content": "A spare gasket.", "metadata": {"file": "x.md", "document_id": "spares"}},
-    )  # fmt: skip
-    services = from_elasticsearch_store(store)
-    (found,) = await CatenaRetriever(services, routes=["lexical"], similarity_top_k=1).aretrieve("gasket")
-    assert (found.node_id, found.node.ref_doc_id, found.node.metadata["file"]) == ("x", "spares", "x.md")
 
 
 def test_what_is_no_store_is_named() -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Iterator
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,44 +12,20 @@ from graph_requests import assert_same, requests
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from catena.effects import CountWords, FetchNodes, Retry, Services, run
-from catena.enrichment import StaticEmbedder
-from catena.graph import PAPER, ChunkGraph, GraphOptions, GraphSearch, Node, node_of, search_graph, widen
-from catena.library import Library
-from catena.model import Chunk, Hit, LibraryError, Ranking, Scale
-from catena_server import (
-    BulkOptions,
-    ElasticsearchTransport,
-    OpenSearchTransport,
-    ServerOptions,
-    calling,
-    upload_graph,
-)
+from catena.effects import CountWords, Retry, run
+from catena.graph import ChunkGraph, GraphOptions, Node
+from catena.model import LibraryError
+from catena_server import BulkOptions, ServerOptions, calling, upload_graph
 from catena_server.graph import ServerGraph
 from catena_server.graph_writing import about_of, drop_graph, put_graph, server_nodes
 
-MANUALS = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
-PASSAGES = 600
 ONCE = ServerOptions(retry=Retry(attempts=1))
 
 Fresh = Callable[..., str]
 
 
-@pytest.fixture(scope="module", params=["elasticsearch", "opensearch"])
-def server(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str]]:
-    """A transport to a server of each kind, and its address."""
-    if request.param == "elasticsearch":
-        url = request.getfixturevalue("es_url")
-        transport: Any = ElasticsearchTransport.connect(url, api_key=request.getfixturevalue("es_api_key") or None)
-    else:
-        url = request.getfixturevalue("os_url")
-        transport = OpenSearchTransport.connect(url)
-    yield transport, url
-    transport.close()
-
-
-def test_every_reply_is_that_of_the_graph_in_memory(server: tuple[Any, str], fresh_index: Fresh) -> None:
-    transport, url = server
+def test_every_reply_is_that_of_the_graph_in_memory(product: tuple[Any, str], fresh_index: Fresh) -> None:
+    transport, url = product
     name = fresh_index(url, "e")
 
     @settings(
@@ -76,47 +48,8 @@ def test_every_reply_is_that_of_the_graph_in_memory(server: tuple[Any, str], fre
         ServerGraph(transport, name).about()
 
 
-def test_a_search_of_the_manuals_finds_the_same_chains(
-    server: tuple[Any, str], fresh_index: Fresh, tmp_path: Path
-) -> None:
-    transport, url = server
-    with Library.open(tmp_path / "library") as library:
-        library.index(MANUALS)
-        library.build_graph()
-        served = upload_graph(transport, fresh_index(url, "e"), library.graph)
-        services = Services(store=library.store, embedder=library.services.embedder, graph=served)
-        for row in json.loads((MANUALS / "questions.json").read_text(encoding="utf-8")):
-            for how in (GraphSearch(), GraphSearch(walk=PAPER)):
-                found = run(search_graph(row["question"], how), services)
-                assert found.chains
-                assert found == run(search_graph(row["question"], how), library.services)
-
-
-@pytest.mark.parametrize("collection", ["hotpotqa", "musique"])
-def test_walks_over_passages_of_an_encyclopedia_are_the_same(
-    collection: str, server: tuple[Any, str], fresh_index: Fresh, data_at: Callable[..., Path]
-) -> None:
-    folder = data_at("multihop", collection)
-    transport, url = server
-    embedder = StaticEmbedder()
-    graph = passage_graph(folder, embedder)
-    served = upload_graph(transport, fresh_index(url, "e"), graph)
-    rows = graph.nodes(FetchNodes(chunk_ids=graph.ids)).vectors
-    for question in islice(_rows(folder / "dev_questions.jsonl.gz"), 20):
-        near = rows @ embedder.embed_query(question["question"])
-        top = (Hit(graph.chunk(graph.ids[row]), float(near[row])) for row in near.argsort()[-20:])
-        first = Ranking.of(top, Scale.SIMILARITY)
-        for how in (GraphSearch(on_graph_error="raise"), GraphSearch(walk=PAPER, on_graph_error="raise")):
-            asked = [
-                run(widen(question["question"], first, how), Services(embedder=embedder, graph=each))
-                for each in (graph, served)
-            ]
-            assert asked[0] == asked[1]
-            assert asked[0].chains
-
-
-def test_walks_go_on_while_another_graph_takes_its_place(server: tuple[Any, str], fresh_index: Fresh) -> None:
-    transport, url = server
+def test_walks_go_on_while_another_graph_takes_its_place(product: tuple[Any, str], fresh_index: Fresh) -> None:
+    transport, url = product
     name = fresh_index(url, "e")
     old, new = (_numbered(size) for size in (30, 40))
     served = upload_graph(transport, name, old)
@@ -132,29 +65,6 @@ def test_walks_go_on_while_another_graph_takes_its_place(server: tuple[Any, str]
     asked = CountWords(words=("alpha",))
     assert seen == {old.count_words(asked)}
     assert served.count_words(asked) == new.count_words(asked)
-
-
-def passage_graph(folder: Path, embedder: StaticEmbedder) -> ChunkGraph:
-    """Return the graph of some passages of a collection."""
-    chunks = [
-        Chunk(
-            id=row["id"],
-            document_id=row["id"],
-            position=0,
-            start=0,
-            end=len(row["text"]),
-            text=row["text"],
-            metadata={"title": row["title"]},
-        )
-        for row in islice(_rows(folder / "dev_corpus.jsonl.gz"), PASSAGES)
-    ]
-    vectors = embedder.embed_documents([f"{chunk.metadata['title']}\n{chunk.text}" for chunk in chunks])
-    return ChunkGraph.build([node_of(chunk) for chunk in chunks], vectors)
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        yield from map(json.loads, file)
 
 
 def _numbered(size: int) -> ChunkGraph:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-import numpy as np
 import pytest
 
-from catena.effects import Services
 from catena.enrichment import StaticEmbedder
 from catena.library import Progress
 from catena.model import ServerError
 from catena_server import IndexLayout, Recipe, ingest_files, ray_ingest
+from deadly_models import deadly
 from folder_server import FolderServer
 
 pytestmark = [
@@ -31,19 +30,6 @@ pytestmark = [
 FILES = 24
 SHIPPED = StaticEmbedder()
 LAYOUT = IndexLayout(name="set", dim=SHIPPED.dim, embedder=SHIPPED.identity)
-
-
-class Deadly(StaticEmbedder):
-    """An embedder that one text ends the process of."""
-
-    def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
-        if any("poison" in text for text in texts):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().embed_documents(texts)
-
-
-def deadly() -> Services:
-    return Services(embedder=Deadly())
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from entry_cases import whole_section
+from library_cases import TEXTS, WORDS, boards, text_entry
 
-from catena.effects import Fused, Search, SearchFused, Services, run
+from catena.effects import FetchChunks, FetchText, FindNames, Fused, Search, SearchFused, Services, run
 from catena.enrichment import StaticEmbedder, critical_terms
-from catena.model import DEFAULT, Chunk, Document, Entry, Ranking, Section, View, ViewVectors, span_id
+from catena.model import DEFAULT, Chunk, Document, Entry, Ranking, View, ViewVectors, span_id
 from catena.retrieval import ScoreFusion, retrieve
 from catena.store import LibraryStore
-from catena_server import Call, ElasticsearchTransport, OpenSearchTransport, ServerStore
+from catena_server import ServerStore
 
 Stores = tuple[LibraryStore, ServerStore]
 
@@ -69,18 +73,6 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
         )
         for place, (start, end) in enumerate(spans)
     )
-    whole = Section(
-        id=span_id(document.id, "section", 0, len(text)),
-        document_id=document.id,
-        position=0,
-        level=0,
-        title="",
-        path=(),
-        start=0,
-        body_start=0,
-        end=len(text),
-        tree_end=len(text),
-    )
     headed = [
         View(chunk_id=chunk.id, kind="headed", text=f"{title if chunk.position < 2 else maker}\n{chunk.text}")
         for chunk in chunks
@@ -94,7 +86,7 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
     texts += [(DEFAULT, 0, halves[0].text), *(("passage", at // 2, view.text) for at, view in enumerate(halves))]
     entry = Entry(
         document=document,
-        sections=(whole,),
+        sections=(whole_section(document.id, text),),
         chunks=chunks,
         views=(*headed, *halves),
         terms=critical_terms(document, chunks),
@@ -105,38 +97,22 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
     return entry, ViewVectors(rows=np.asarray(rows, np.float32), chunks=places, kinds=kinds)
 
 
-@pytest.fixture(scope="module", params=["elasticsearch", "opensearch"])
-def transport(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A transport to a server of each kind."""
-    if request.param == "elasticsearch":
-        url = request.getfixturevalue("es_url")
-        opened: Any = ElasticsearchTransport.connect(url, api_key=request.getfixturevalue("es_api_key") or None)
-    else:
-        opened = OpenSearchTransport.connect(request.getfixturevalue("os_url"))
-    yield opened
-    opened.close()
-
-
 @pytest.fixture(scope="module")
-def stores(transport: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+def stores(
+    product: tuple[Any, str], tmp_path_factory: pytest.TempPathFactory, module_index: Callable[..., str]
+) -> Iterator[Stores]:
     """The same documents in the embedded library and on a server of one shard."""
-    dim, name = EMBEDDER.embed_query("dim").shape[0], "c-parity"
+    transport, url = product
+    dim, name = EMBEDDER.embed_query("dim").shape[0], module_index(url, "c")
     additions = [board(number) for number in range(BOARDS)]
     with LibraryStore.open(tmp_path_factory.mktemp("c") / "library", embedder_identity="e", dim=dim) as embedded:
         embedded.add(additions)
-        _drop(transport, name)
         served = ServerStore.open(
             transport, name, embedder_identity="e", dim=dim, several=("passage", DEFAULT), vector_index="hnsw"
         )
         served.put(additions)
         served.refresh()
         yield embedded, served
-    _drop(transport, name)
-
-
-def _drop(transport: Any, name: str) -> None:
-    for part in ("chunks", "documents", "ledger", "graph"):
-        transport.perform(Call(method="DELETE", path=f"/{name}-{part}-1", missing_ok=True))
 
 
 def assert_same(found: Ranking, wanted: Ranking) -> None:
@@ -199,3 +175,29 @@ def formula(question: str, *, where: Any = None) -> SearchFused:
     parts = ScoreFusion().parts
     weights = tuple((route, weight) for route, (weight, _) in parts.items())
     return SearchFused(query=question, k=20, weights=weights, vector=EMBEDDER.embed_query(question), where=where)
+
+
+@pytest.mark.parametrize(
+    "additions", [boards(), [text_entry(*each) for each in TEXTS.items()]], ids=["names", "texts"]
+)
+def test_names_chunks_and_texts_are_those_of_the_embedded_library(
+    product: tuple[Any, str], fresh_index: Callable[..., str], tmp_path: Path, monkeypatch: Any, additions: Any
+) -> None:
+    for module in ("actions", "lookups"):
+        monkeypatch.setattr(f"catena_server.{module}.PIECE", 7)
+    transport, url = product
+    served = ServerStore.open(transport, fresh_index(url, "c"), embedder_identity="e", dim=2, vector_index="hnsw")
+    draw = random.Random(7)
+    with LibraryStore.open(tmp_path / "library", embedder_identity="e", dim=2) as embedded:
+        for store in (served, embedded):
+            store.add(additions)
+        for _ in range(50):
+            query = " ".join(draw.choices(WORDS, k=draw.randint(0, 5)))
+            names = FindNames(query=query, also=tuple(draw.choices(WORDS, k=draw.randint(0, 1))))
+            assert served.names(names) == embedded.names(names), names
+            spans = tuple(
+                (draw.choice([*TEXTS, "none"]), draw.randint(-2, 34), draw.choice([2, 7, 14, 32, 33, 10**12]))
+                for _ in range(draw.randint(0, 4))
+            )
+            assert served.texts(FetchText(spans=spans)) == embedded.texts(FetchText(spans=spans)), spans
+            assert served.chunks(FetchChunks(spans=spans)) == embedded.chunks(FetchChunks(spans=spans)), spans

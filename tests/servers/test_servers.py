@@ -29,34 +29,6 @@ def is_gone(url: str) -> bool:
     return True
 
 
-def test_one_node_of_elasticsearch_stores_and_finds(es_url, es_api_key, fresh_index):
-    index = fresh_index(es_url)
-    put(es_url, index, "1", es_api_key)
-    assert found(es_url, index, es_api_key) == ["1"]
-
-
-def test_one_node_of_opensearch_stores_and_finds(os_url, fresh_index):
-    index = fresh_index(os_url)
-    put(os_url, index, "1")
-    assert found(os_url, index) == ["1"]
-
-
-def test_opensearch_finds_neighbours_with_lucene_and_scripts_know_vectors(os_url, fresh_index):
-    index = fresh_index(os_url)
-    method = {"name": "hnsw", "engine": "lucene", "space_type": "cosinesimil"}
-    vector = {"type": "knn_vector", "dimension": 2, "method": method}
-    body = {"settings": {"index.knn": True}, "mappings": {"properties": {"v": vector}}}
-    ask(f"{os_url}/{index}", method="PUT", body=body)
-    for name, values in (("east", [1.0, 0.0]), ("north", [0.0, 1.0])):
-        ask(f"{os_url}/{index}/_doc/{name}?refresh=true", method="PUT", body={"v": values})
-    near = {"query": {"knn": {"v": {"vector": [0.6, 0.8], "k": 2}}}}
-    script = {"source": "1.0 + cosineSimilarity(params.q, doc['v'])", "params": {"q": [0.6, 0.8]}}
-    exact = {"query": {"script_score": {"query": {"match_all": {}}, "script": script}}}
-    for query, scores in ((near, {"north": 0.9, "east": 0.8}), (exact, {"north": 1.8, "east": 1.6})):
-        hits = ask(f"{os_url}/{index}/_search", body=query)["hits"]["hits"]
-        assert {hit["_id"]: hit["_score"] for hit in hits} == pytest.approx(scores, abs=1e-6)
-
-
 def test_three_nodes_keep_what_was_written_when_one_is_killed(es_cluster: SearchCluster, fresh_index):
     url, other, _ = es_cluster.urls
     index = fresh_index(url)
@@ -71,13 +43,6 @@ def test_three_nodes_keep_what_was_written_when_one_is_killed(es_cluster: Search
     es_cluster.start(0)
     es_cluster.wait(nodes=3, status="green")
     assert sorted(found(url, index)) == ["1", "2"]
-
-
-def test_a_held_node_says_nothing_and_then_goes_on(es_cluster: SearchCluster):
-    es_cluster.suspend(2)
-    assert is_gone(es_cluster.urls[2])
-    es_cluster.resume(2)
-    es_cluster.wait(nodes=3)
 
 
 def test_the_newest_opensearch_runs_and_ends_with_its_context_though_it_is_held():

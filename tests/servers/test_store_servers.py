@@ -7,26 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from blockbuster import blockbuster_ctx
-from elasticsearch import AsyncElasticsearch, Elasticsearch
-from opened_stores import elasticsearch_store, opensearch_store
-from opensearchpy import OpenSearch
 
-from catena.effects import FetchChunks, FetchText, FindNames, run
+from catena.effects import FetchChunks, FetchText, FindNames
 from catena.enrichment import StaticEmbedder
 from catena.library import Library
-from catena.model import (
-    DuplicateDocumentError,
-    FilterError,
-    LibraryError,
-    ModelMismatchError,
-    ServerError,
-    UnknownDocumentError,
-)
-from catena.retrieval import retrieve
-from catena.testing import FakeEmbedder
+from catena.model import DuplicateDocumentError, ServerError, UnknownDocumentError
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store
 from catena_server import Call, ElasticsearchTransport, ServerLibrary
 
@@ -46,13 +32,14 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["elasticsearch", "opensearch"])
-def opened(request: pytest.FixtureRequest, files: Path, fresh_index: Callable[..., str]) -> Iterator[ServerLibrary]:
-    url = request.getfixturevalue("es_url" if request.param == "elasticsearch" else "os_url")
-    key = request.getfixturevalue("es_api_key") if request.param == "elasticsearch" else ""
-    connection = {"api_key": key} if key else None
+@pytest.fixture
+def opened(
+    product: tuple[Any, str], es_api_key: str, files: Path, fresh_index: Callable[..., str]
+) -> Iterator[ServerLibrary]:
+    transport, url = product
+    connection = {"api_key": es_api_key} if es_api_key and transport.flavour == "elasticsearch" else None
     name = fresh_index(url, "d")
-    with ServerLibrary.open(url, name, product=request.param, connection=connection, home=files) as library:
+    with ServerLibrary.open(url, name, product=transport.flavour, connection=connection, home=files) as library:
         yield library
 
 
@@ -69,10 +56,6 @@ def local(files: Path, tmp_path: Path) -> Iterator[Library]:
         yield embedded
 
 
-def ids(ranking: Any) -> list[tuple[str, int, int]]:
-    return [(Path(hit.chunk.document_id).name, hit.chunk.start, hit.chunk.end) for hit in ranking.hits]
-
-
 def test_files_end_as_in_the_embedded_library(opened: ServerLibrary, local: Library, files: Path) -> None:
     told: list[int] = []
     outcomes = opened.index(files, progress=lambda progress: told.append(progress.done))
@@ -84,37 +67,6 @@ def test_files_end_as_in_the_embedded_library(opened: ServerLibrary, local: Libr
     assert [each.reason for each in opened.index(files)].count("unchanged") == 4
     assert opened.verify() == ()
     assert len(opened.ledger()) == 5  # what was not read again is told as it was
-
-
-def test_questions_are_answered_as_by_the_embedded_library(library: ServerLibrary, local: Library) -> None:
-    for question in QUESTIONS:
-        found, wanted = library.search(question, k=6), local.search(question, k=6)
-        assert ids(found) == ids(wanted)
-        assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-4)
-    where = {"title": "Board Beta"}
-    assert ids(library.search("clock", where=where)) == ids(local.search("clock", where=where))
-    for each in (library, local):
-        with pytest.raises(FilterError, match=r"the field 'titel'. Did you mean 'title'\?"):
-            each.search("clock", where={"titel": "Board Beta"})
-    assert [each.segment.text for each in library.segments(QUESTIONS[0]).segments] == [
-        each.segment.text for each in local.segments(QUESTIONS[0]).segments
-    ]
-    one, other = library.search(QUESTIONS[0], k=2), local.search(QUESTIONS[0], k=2)
-    assert [segment.text for segment, _ in library.sections(one)] == [
-        segment.text for segment, _ in local.sections(other)
-    ]
-
-
-def test_nothing_blocks_the_event_loop(library: ServerLibrary) -> None:
-    wanted = [library.search(question, k=3) for question in QUESTIONS]
-
-    async def asked() -> list[Any]:
-        with blockbuster_ctx(scanned_modules=["catena"]):
-            found = await asyncio.gather(*(library.asearch(question, k=3) for question in QUESTIONS))
-        await library.aclose()
-        return list(found)
-
-    assert asyncio.run(asked()) == wanted
 
 
 def test_the_store_keeps_the_laws_of_stores(library: ServerLibrary) -> None:
@@ -147,69 +99,17 @@ def test_documents_are_replaced_deleted_and_read_back(library: ServerLibrary, fi
     assert library.stats().documents == 3
 
 
-def test_a_set_built_anew_answers_the_same(library: ServerLibrary) -> None:
-    before = library.search(QUESTIONS[0], k=6)
-    library.store.rebuild(shards=2)
-    assert library.store.layout.shards == 2
-    assert ids(library.search(QUESTIONS[0], k=6))[:1] == ids(before)[:1]
-    assert library.verify() == ()
-
-
-def test_without_a_graph_its_search_says_so(library: ServerLibrary) -> None:
-    with pytest.raises(LibraryError, match="no graph"):
-        library.search_graph("clock")
-
-
-def test_clients_of_the_user_open_the_same_set(
-    es_url: str, es_api_key: str, fresh_index: Callable[..., str], files: Path
-) -> None:
-    name, key = fresh_index(es_url, "d"), {"api_key": es_api_key} if es_api_key else {}
-    with Elasticsearch(es_url, **key) as client:
-        made = elasticsearch_store(client, name, embedder=StaticEmbedder())
-        assert elasticsearch_store(client, name).layout == made.layout
-        with pytest.raises(ModelMismatchError):
-            elasticsearch_store(client, name, embedder=FakeEmbedder())
-        with pytest.raises(LibraryError, match="nothing was made"):
-            elasticsearch_store(client, f"{name}-none", embedder=StaticEmbedder(), create=False)
-        ServerLibrary.open(client, name, home=files).index(files / "beta.md")
-
-    async def asked() -> None:
-        async with AsyncElasticsearch(es_url, **key) as aclient:
-            transport = ElasticsearchTransport(aclient=aclient)
-            library = ServerLibrary.open(transport, name, home=files)
-            assert (await library.asearch("clock", k=1)).hits[0].chunk.document_id == "beta.md"
-            await library.aclose()
-
-    asyncio.run(asked())
-
-
-def test_a_node_that_is_gone_is_passed_over(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> None:
-    urls, name = ["http://127.0.0.1:9", es_url], fresh_index(es_url, "d")
-    settings = {"api_key": es_api_key} if es_api_key else {}
-    with elasticsearch_store(urls, name, embedder=StaticEmbedder(), **settings) as store:
-        assert [store.fingerprint("none") for _ in range(4)] == [None] * 4
-
-
 def test_the_server_tells_what_it_refuses(es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> None:
     name = fresh_index(es_url, "d")
     with ElasticsearchTransport.connect(es_url, **({"api_key": es_api_key} if es_api_key else {})) as transport:
-        mapping = {
-            "mappings": {"properties": {"vector": {"type": "dense_vector", "dims": 3}, "n": {"type": "integer"}}}
-        }
-        transport.perform(Call(method="PUT", path=f"/{name}", body=mapping))
+        fields = {"vector": {"type": "dense_vector", "dims": 3}, "n": {"type": "integer"}}
+        transport.perform(Call(method="PUT", path=f"/{name}", body={"mappings": {"properties": fields}}))
+        short = {"knn": {"field": "vector", "query_vector": [1.0], "k": 1, "num_candidates": 1}}
         cases = [
             (Call(method="PUT", path=f"/{name}"), 400, "resource_already_exists_exception"),
             (Call(method="GET", path=f"/{name}-none/_search"), 404, "index_not_found_exception"),
             (Call(method="PUT", path=f"/{name}/_doc/1", body={"n": "x"}), 400, "document_parsing_exception"),
-            (
-                Call(
-                    method="POST",
-                    path=f"/{name}/_search",
-                    body={"knn": {"field": "vector", "query_vector": [1.0], "k": 1, "num_candidates": 1}},
-                ),
-                400,
-                "query_shard_exception",
-            ),
+            (Call(method="POST", path=f"/{name}/_search", body=short), 400, "query_shard_exception"),
         ]
         for call, status, kind in cases:
             with pytest.raises(ServerError) as caught:
@@ -220,25 +120,3 @@ def test_the_server_tells_what_it_refuses(es_url: str, es_api_key: str, fresh_in
         with pytest.raises(ServerError, match=r"index\.blocks\.write") as caught:
             transport.perform(Call(method="PUT", path=f"/{name}/_doc/1", body={"n": 1}))
         assert (caught.value.status, caught.value.kind) == (403, "cluster_block_exception")
-
-
-def test_stores_of_both_products_rank_the_same(
-    es_url: str, es_api_key: str, os_url: str, fresh_index: Callable[..., str], files: Path
-) -> None:
-    rankings = []
-    settings = {"api_key": es_api_key} if es_api_key else {}
-    with OpenSearch(os_url) as client:
-        stores = [
-            elasticsearch_store(es_url, fresh_index(es_url, "d"), embedder=StaticEmbedder(), **settings),
-            opensearch_store(client, fresh_index(os_url, "d"), embedder=StaticEmbedder()),
-        ]
-        for store in stores:
-            transport = store._transport
-            library = ServerLibrary.open(transport, store.layout.name, home=files)
-            library.index(files)
-            rankings.append([run(retrieve(question, k=5), library.services) for question in QUESTIONS])
-            library.close()
-    for one, other in zip(*rankings, strict=True):
-        assert ids(one) == ids(other)
-        scores = ([hit.score for hit in ranking.hits] for ranking in (one, other))
-        np.testing.assert_allclose(*scores, atol=1e-4)

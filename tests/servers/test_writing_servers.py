@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,79 +14,44 @@ from entry_cases import LAYOUT, additions, plain
 from fake_server import Killed
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from catena.effects import Handler, Services, Step, run
-from catena.model import Chunk, Document, Entry, LibraryError, Outcome, ServerError, UnknownDocumentError, View
-from catena_server import (
-    BulkOptions,
-    Call,
-    ElasticsearchTransport,
-    Flavour,
-    IndexLayout,
-    OpenSearchTransport,
-    Pause,
-    StoredChunk,
-)
-from catena_server.calls import Cursor, ResultPage, items
-from catena_server.contents import documents, export, fingerprint, get, ledger, stats, verify
-from catena_server.indices import create, loading, open_layout, open_or_create, refresh
-from catena_server.rebuilding import rebuild, vectors_of
-from catena_server.writing import Addition, delete, put, record
+from catena.model import Chunk, Document, Entry, Outcome, ServerError, UnknownDocumentError, View
+from catena_server import BulkOptions, Call, ServerOptions, ServerStore
+from catena_server.index_layout import open_layout
+from catena_server.rebuilding import vectors_of
+from catena_server.writing import Addition
 
-pytestmark = pytest.mark.servers
-
-T = TypeVar("T")
-SMALL = BulkOptions(actions=2, in_flight=1)
+SMALL = ServerOptions(bulk=BulkOptions(actions=2, in_flight=1))
 
 
-class Server:
-    """Runs steps on a real server, and can be killed after a number of calls."""
+class Mortal:
+    """A transport that is killed after a number of calls, when that is set."""
 
-    def __init__(self, transport: Any, url: str) -> None:
-        self.transport, self.url, self.made = transport, url, 0
-        self.flavour: Flavour = transport.flavour
-        self.kill_after: int | None = None
+    def __init__(self, transport: Any) -> None:
+        self.identity, self.flavour = transport.identity, transport.flavour
+        self.made, self.kill_after, self._transport = 0, 10**9, transport
 
     def perform(self, call: Call) -> Any:
-        if self.kill_after is not None and self.made >= self.kill_after:
+        if self.made >= self.kill_after:
             raise Killed
         self.made += 1
-        return self.transport.perform(call)
-
-    def run(self, step: Step[T]) -> T:
-        pause = Handler(identity="pause", call=lambda _: None)
-        return run(step, Services(handlers={Call: Handler(identity="es", call=self.perform), Pause: pause}))
-
-
-@pytest.fixture(params=["elasticsearch", "opensearch"])
-def server(request: pytest.FixtureRequest, es_api_key: str) -> Iterator[Server]:
-    if request.param == "elasticsearch":
-        url = request.getfixturevalue("es_url")
-        transport: Any = ElasticsearchTransport.connect(url, api_key=es_api_key or None)
-    else:
-        url = request.getfixturevalue("os_url")
-        transport = OpenSearchTransport.connect(url)
-    yield Server(transport, url)
-    transport.close()
+        return self._transport.perform(call)
 
 
 @pytest.fixture
-def layout(server: Server, fresh_index: Callable[..., str]) -> IndexLayout:
+def store(product: tuple[Any, str], fresh_index: Callable[..., str]) -> ServerStore:
     """A set that was just made."""
-    return server.run(create(replace(LAYOUT, name=fresh_index(server.url, "b")), server.flavour))
+    transport, url = product
+    model: dict[str, Any] = {"embedder_identity": "laws", "dim": LAYOUT.dim, "several": LAYOUT.several}
+    return ServerStore.open(Mortal(transport), fresh_index(url, "b"), options=SMALL, **model)
 
 
 def drawn(count: int) -> list[Addition]:
     """Return random additions of different documents, the same in each run."""
     found: list[Addition] = []
+    phases, checks = [Phase.generate], list(HealthCheck)
 
     @seed(5)
-    @settings(
-        max_examples=count,
-        phases=[Phase.generate],
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=count, phases=phases, database=None, deadline=None, suppress_health_check=checks)
     @given(additions())
     def draw(addition: Addition) -> None:
         found.append(addition)
@@ -112,79 +76,48 @@ def renamed(addition: Addition, document_id: str) -> Addition:
     )
 
 
-def exported(
-    server: Server, layout: IndexLayout, document_id: str, cursor: Cursor | None
-) -> Step[ResultPage[StoredChunk]]:
-    return export(layout, server.flavour, cursor, document_id=document_id, size=3)
-
-
-def test_what_was_put_is_got_exported_and_deleted(server: Server, layout: IndexLayout) -> None:
+def test_what_was_put_is_got_exported_and_deleted(store: ServerStore) -> None:
     entries = drawn(24)
-    report = server.run(loading(put(entries, layout, server.flavour, options=BulkOptions(actions=7)), layout))
+    report = store.put(entries)
     report.check()
     assert len(report.written) == len(entries)
     for entry, vectors in entries:
-        assert server.run(get(entry.document.id, layout)) == entry
-        listing = partial(exported, server, layout, entry.document.id)
-        stored = list(items(listing, server.run))
-        back = vectors_of(stored, layout.dim)
+        assert store.get(entry.document.id) == entry
+        stored = list(store.export(document_id=entry.document.id))
+        back = vectors_of(stored, LAYOUT.dim)
         assert (back.chunks, back.kinds) == (vectors.chunks, vectors.kinds)
         np.testing.assert_allclose(back.rows, vectors.rows, atol=1e-6)
         assert tuple(each.chunk for each in stored) == entry.chunks
-    assert server.run(verify(layout, server.flavour)) == ()
-    listed = list(items(lambda cursor: documents(layout, server.flavour, cursor, size=7), server.run))
-    assert [info.id for info in listed] == sorted(entry.document.id for entry, _ in entries)
-    size = server.run(stats(layout))
+    assert store.verify() == ()
+    assert [info.id for info in store.documents()] == sorted(entry.document.id for entry, _ in entries)
+    size = store.stats()
     assert (size.documents, size.chunks) == (len(entries), sum(len(entry.chunks) for entry, _ in entries))
-    server.run(record([Outcome(source="\ud800.pdf", document_id="d0", state="partial")], layout))
-    server.run(delete("d0", layout))
-    server.run(refresh(layout))
-    assert server.run(fingerprint("d0", layout)) is None
-    assert list(items(lambda cursor: ledger(layout, server.flavour, cursor), server.run)) == []
+    store.record([Outcome(source="\ud800.pdf", document_id="d0", state="partial")])
+    store.delete("d0")
+    assert (store.fingerprint("d0"), store.ledger()) == (None, ())
     with pytest.raises(UnknownDocumentError):
-        server.run(delete("d0", layout))
-    assert server.run(verify(layout, server.flavour)) == ()
+        store.delete("d0")
+    assert store.verify() == ()
 
 
-def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(server: Server, layout: IndexLayout) -> None:
-    dice = random.Random(3)
+def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(store: ServerStore) -> None:
+    dice, server = random.Random(3), store.transport
     old = [plain(f"d{at}", 5, fingerprint="old") for at in range(4)]
     new = [plain(f"d{at}", 3, fingerprint="new", words="other") for at in range(4)]
-    server.run(put(old, layout, server.flavour))
+    store.put(old)
     for _ in range(12):
         server.kill_after = server.made + dice.randrange(16)
         with suppress(Killed):
-            server.run(put(dice.choice([old, new]), layout, server.flavour, options=SMALL))
-        server.kill_after = None
-    server.run(put(new, layout, server.flavour)).check()
+            store.put(dice.choice([old, new]))
+        server.kill_after = 10**9
+    store.put(new).check()
     for entry, _ in new:
-        assert server.run(get(entry.document.id, layout)) == entry
-    assert server.run(verify(layout, server.flavour)) == ()
-    assert server.run(stats(layout)).chunks == 12
+        assert store.get(entry.document.id) == entry
+    assert store.verify() == ()
+    assert store.stats().chunks == 12
 
 
-def test_a_full_disk_stops_with_a_clear_error_and_the_same_again_finishes(
-    server: Server, layout: IndexLayout
-) -> None:
-    entries = [plain(f"d{at}", 3, fingerprint="f") for at in range(3)]
-    server.run(put(entries[:1], layout, server.flavour))
-
-    def block(on: bool | None) -> None:
-        path = f"/{layout.name}-chunks/_settings"
-        server.transport.perform(Call(method="PUT", path=path, body={"index": {"blocks.read_only_allow_delete": on}}))
-
-    block(True)  # as the server does it itself when its disk is nearly full
-    with pytest.raises(ServerError, match=rf"{layout.name}-chunks.*read-only.*(is kept|stays)\. Try: ") as raised:
-        server.run(put(entries, layout, server.flavour))
-    assert raised.value.kind == "cluster_block_exception"
-    assert server.run(get("d0", layout)) == entries[0][0]
-    block(None)
-    report = server.run(put(entries, layout, server.flavour))
-    assert (report.skipped, [each.document_id for each in report.written]) == (("d0",), ["d1", "d2"])
-    assert server.run(verify(layout, server.flavour)) == ()
-
-
-def test_nothing_of_a_document_is_too_long_for_the_server(server: Server, layout: IndexLayout) -> None:
+def test_nothing_of_a_document_is_too_long_for_the_server(store: ServerStore) -> None:
     long = "ä" * 40_000
     chunk = Chunk(
         id="c" * 512, document_id="d", position=0, start=0, end=len(long), text=long, path=(long,),
@@ -197,43 +130,30 @@ def test_nothing_of_a_document_is_too_long_for_the_server(server: Server, layout
         views=(View(chunk_id=chunk.id, kind="k.. " + "k" * 100, text=long),),
         terms=((long, "a"),),
     )
-    server.run(put([(entry, plain("d", 1)[1])], layout, server.flavour)).check()
-    assert server.run(get("d", layout)) == entry
-    assert server.run(verify(layout, server.flavour)) == ()
-    server.run(record([Outcome(source=long, document_id="d", state="indexed")], layout))
-    server.run(refresh(layout))
-    assert [o.source for o in items(lambda cursor: ledger(layout, server.flavour, cursor, size=1), server.run)] == [
-        long
-    ]
+    store.put([(entry, plain("d", 1)[1])]).check()
+    assert store.get("d") == entry
+    assert store.verify() == ()
+    store.record([Outcome(source=long, document_id="d", state="indexed")])
+    assert [outcome.source for outcome in store.ledger()] == [long]
 
 
-def test_a_document_that_the_server_refuses_is_reported_and_the_others_are_written(
-    server: Server, layout: IndexLayout
-) -> None:
-    many = plain("many", 1)
+def test_a_document_that_the_server_refuses_is_reported_and_the_others_are_written(store: ServerStore) -> None:
+    entry, vectors = plain("many", 1)
     keys = {f"key {at}": at for at in range(10_001)}  # more fields than the mapping may have
-    bad = replace(many[0], chunks=(replace(many[0].chunks[0], metadata=keys),)), many[1]
-    report = server.run(put([bad, plain("good", 2)], layout, server.flavour))
+    bad = replace(entry, chunks=(replace(entry.chunks[0], metadata=keys),)), vectors
+    report = store.put([bad, plain("good", 2)])
     assert (report.unfinished, [each.document_id for each in report.written]) == (("many",), ["good"])
     with pytest.raises(ServerError, match=r"1 documents are not whole, the first of them 'many'.*fields"):
         report.check()
-    assert "did not end" in server.run(verify(layout, server.flavour))[0]
+    assert "did not end" in store.verify()[0]
 
 
-def test_a_set_is_rebuilt_with_other_shards(server: Server, layout: IndexLayout) -> None:
-    entries = drawn(8)
-    server.run(put(entries, layout, server.flavour))
-    wanted = replace(layout, shards=3, vector_index="hnsw")
-    assert server.run(rebuild(layout, wanted, server.flavour)) == wanted
-    assert server.run(open_layout(layout.name)) == wanted
+def test_a_set_is_rebuilt_with_other_shards(store: ServerStore) -> None:
+    entries, before = drawn(8), store.layout
+    store.put(entries)
+    store.rebuild(shards=3, vector_index="hnsw")
+    wanted = replace(before, shards=3, vector_index="hnsw")
+    assert store.layout == store._run(open_layout(wanted.name)) == wanted
     for entry, _ in entries:
-        assert server.run(get(entry.document.id, wanted)) == entry
-    assert server.run(verify(wanted, server.flavour)) == ()
-
-
-def test_an_index_of_others_and_an_older_format_are_refused(server: Server, fresh_index: Callable[..., str]) -> None:
-    name = fresh_index(server.url, "b")
-    theirs = {"mappings": {"properties": {"x": {"type": "text"}}}}
-    server.transport.perform(Call(method="PUT", path=f"/{name}-chunks", body=theirs))
-    with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
-        server.run(open_or_create(name, replace(LAYOUT, name=name), server.flavour))
+        assert store.get(entry.document.id) == entry
+    assert store.verify() == ()

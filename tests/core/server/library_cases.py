@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from entry_cases import whole_section
 from hypothesis import strategies as st
 
-from catena.model import Chunk, Document, Entry, Section, View, ViewVectors
+from catena.model import Chunk, Document, Entry, View, ViewVectors
 
 ROWS = "| Part | Value |\n|---|---|\n"
 BOARDS = {  # title -> the rows of its table, and its critical terms
@@ -24,23 +25,9 @@ BOARDS = {  # title -> the rows of its table, and its critical terms
     "ESP32 board 7": ("| a | b |\n", ()),
 }
 WORDS = [
-    *BOARDS,
-    "ESP32 board 8",
-    "HX-2",
-    "HX-20",
-    "hx200",
-    "the",
-    "LoPy11",
-    "report 2031",
-    "F407VE",
-    "9",
-    "2",
-    "QX-77",
-    "7漢",
-    "C++",
-    "a*b",
-    ",",
-]
+    *BOARDS, "ESP32 board 8", "HX-2", "HX-20", "hx200", "the", "LoPy11", "report 2031", "F407VE", "9", "2", "QX-77",
+    "7漢", "C++", "a*b", ",",
+]  # fmt: skip
 name_questions = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
 
 
@@ -51,12 +38,10 @@ def boards() -> list[tuple[Entry, ViewVectors]]:
 def board(key: str, title: str, rows: str, terms: Sequence[str]) -> tuple[Entry, ViewVectors]:
     text = ROWS + rows
     chunk = Chunk(id=f"{key}-c", document_id=key, position=0, start=0, end=len(text), text=text, kind="table")
+    views = (View(chunk_id=chunk.id, kind="headed", text=text),)
+    document = Document(id=key, text=text, title=title)
     entry = Entry(
-        document=Document(id=key, text=text, title=title),
-        sections=(_whole(key, text),),
-        chunks=(chunk,),
-        views=(View(chunk_id=chunk.id, kind="headed", text=text),),
-        terms=(tuple(terms),),
+        document=document, sections=(whole_section(key, text),), chunks=(chunk,), views=views, terms=(tuple(terms),)
     )
     return entry, ViewVectors.default(np.array([[1, 0]], np.float32))
 
@@ -68,39 +53,13 @@ def text_entry(key: str, text: str) -> tuple[Entry, ViewVectors]:
     """Return an entry whose chunks are of two characters, with all that a chunk may say."""
     made = tuple(
         Chunk(
-            id=f"{key}-{start}",
-            document_id=key,
-            position=start // 2,
-            start=start,
-            end=min(start + 2, len(text)),
-            text=text[start : start + 2],
-            path=("Top", "\ud800"),
-            pages=(1, 2) if start % 4 else None,
-            lines=(start + 1, start + 1),
-            metadata={"a": 1.5, "b": "\udfff", "c": True},
+            id=f"{key}-{start}", document_id=key, position=start // 2, start=start, end=min(start + 2, len(text)),
+            text=text[start : start + 2], path=("Top", "\ud800"), pages=(1, 2) if start % 4 else None,
+            lines=(start + 1, start + 1), metadata={"a": 1.5, "b": "\udfff", "c": True},
         )
         for start in range(0, len(text), 2)
-    )
-    entry = Entry(
-        document=Document(id=key, text=text),
-        sections=(_whole(key, text),),
-        chunks=made,
-        views=tuple(View(chunk_id=chunk.id, kind="headed", text=chunk.text) for chunk in made),
-    )
+    )  # fmt: skip
+    views = tuple(View(chunk_id=chunk.id, kind="headed", text=chunk.text) for chunk in made)
+    document = Document(id=key, text=text)
+    entry = Entry(document=document, sections=(whole_section(key, text),), chunks=made, views=views)
     return entry, ViewVectors.default(np.tile(np.array([[0, 1]], np.float32), (len(made), 1)))
-
-
-def _whole(key: str, text: str) -> Section:
-    return Section(
-        id=f"{key}-s",
-        document_id=key,
-        position=0,
-        level=0,
-        title="",
-        path=(),
-        start=0,
-        body_start=0,
-        end=len(text),
-        tree_end=len(text),
-        parent=None,
-    )

@@ -6,20 +6,20 @@ import base64
 import json
 import struct
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from entry_cases import LAYOUT, additions, plain
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catena.model import Chunk, Document, Entry, LibraryError, ParameterError, View, ViewVectors, digest
 from catena.text import tokenise
 from catena_server import IndexLayout, entry_actions, indexed_words, packed, unpacked
-from catena_server.actions import PIECE, pieces_of
 from catena_server.encoding import LONGEST, indexed_word, restored, sendable
-from catena_server.indices import takes_packed
-from catena_server.restoring import SOURCE_FIELDS, chunk_of, embedded_of, entry_of, sources
+from catena_server.index_layout import takes_packed
+from catena_server.restoring import chunk_of, entry_of
 
 CHUNK = Chunk(
     id="c0", document_id="d", position=0, start=0, end=9, text="Use ESP32", path=("Manual", "Parts"), section=0,
@@ -136,15 +136,6 @@ def test_the_version_an_index_was_made_in_says_whether_it_takes_packed_vectors(m
         assert not takes_packed(unsaid)
 
 
-def test_a_text_goes_in_pieces_of_code_points() -> None:
-    text = "ä\ud800" * PIECE
-    assert [pieces_of(text[:n]) for n in (0, 1, PIECE, PIECE + 1, 2 * PIECE)] == [0, 1, 1, 2, 2]
-    entry = replace(plain("d", 1)[0], document=Document(id="d", text=text))
-    written = [a.source for a in entry_actions(entry, plain("d", 1)[1], LAYOUT) if "-" in a.id and a.source]
-    assert [(s["piece"], s["start"]) for s in written] == [(0, 0), (1, PIECE)]
-    assert "".join(restored(s["text"]) for s in written) == text
-
-
 def test_a_word_longer_than_the_server_takes_is_one_token_still() -> None:
     longest, longer = "a" * LONGEST, "b" * (LONGEST + 1)
     assert indexed_words(f"{longest} {longer} {longer}") == f"{longest} {indexed_word(longer)} {indexed_word(longer)}"
@@ -152,62 +143,6 @@ def test_a_word_longer_than_the_server_takes_is_one_token_still() -> None:
     two_units = "\U0001d7d8".join("x" * 130)  # folded it is ASCII; unfolded a word of two units a character
     assert all(len(word.encode("utf-16-le")) // 2 <= LONGEST for word in indexed_words(two_units).split())
     assert indexed_words("Use ESP32, 3.3-V!") == " ".join(tokenise("Use ESP32, 3.3-V!"))
-
-
-BAD = {
-    "two chunks have one id": replace(ENTRY, chunks=(CHUNK, replace(CHUNK, position=1)), terms=()),
-    "there are no chunks": replace(ENTRY, chunks=(), views=(), terms=()),
-    "has 513 bytes": replace(ENTRY, chunks=(replace(CHUNK, id="x" * 513),), views=()),
-    "has 0 bytes": replace(ENTRY, chunks=(replace(CHUNK, id=""),), views=()),
-    "not numbered in their order": replace(ENTRY, chunks=(replace(CHUNK, position=1),)),
-    "is of another document": replace(ENTRY, chunks=(replace(CHUNK, document_id="e"),)),
-    "lists of terms": replace(ENTRY, terms=((), ())),
-    "which is not in the entry": replace(ENTRY, views=(View(chunk_id="c9", kind="raw", text=""),)),
-    "lone surrogate": replace(ENTRY, fingerprint="\ud800"),
-    "characters; a server takes": replace(ENTRY, document=replace(ENTRY.document, id="")),
-}
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_an_entry_that_a_server_would_mix_up_is_refused(what: str) -> None:
-    with pytest.raises(ParameterError, match=what):
-        entry_actions(BAD[what], VECTORS, ONE)
-
-
-@pytest.mark.parametrize(
-    ("vectors", "what"),
-    [
-        (replace(VECTORS, rows=VECTORS.rows[:, :2]), "the set holds vectors of 3 numbers"),
-        (replace(VECTORS, rows=VECTORS.rows * np.float32("nan")), "NaN"),
-        (replace(VECTORS, chunks=(0, 0, 1)), "belongs to chunk 1, of 1"),
-        (replace(VECTORS, kinds=("raw", "questions", "questions")), "chunk 0 has no default vector"),
-        (replace(VECTORS, digests=("a",)), "1 digests"),
-    ],
-)
-def test_vectors_that_do_not_fit_are_refused(vectors: ViewVectors, what: str) -> None:
-    with pytest.raises(ParameterError, match=what):
-        entry_actions(ENTRY, vectors, ONE)
-
-
-def test_several_views_of_a_kind_that_holds_one_are_refused_by_name() -> None:
-    with pytest.raises(ParameterError, match="include 'questions': chunk 'c0' has 2"):
-        entry_actions(ENTRY, VECTORS, replace(ONE, several=()))
-    windows = ViewVectors(rows=VECTORS.rows[:2], chunks=(0, 0), kinds=("", ""))
-    with pytest.raises(ParameterError, match="include ''"):
-        entry_actions(ENTRY, windows, ONE)
-
-
-@pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)
-@given(additions())
-def test_a_chunk_comes_back_as_it_was_written(addition: tuple[Entry, ViewVectors]) -> None:
-    entry, vectors = addition
-    sent = [action for action in entry_actions(entry, vectors, LAYOUT) if action.part == "chunks"]
-    for chunk, action in zip(entry.chunks, sent, strict=True):
-        whole = json.loads(json.dumps(action.source))
-        kept = {name: whole[name] for name in SOURCE_FIELDS if name in whole}
-        assert chunk_of(kept, action.id) == chunk
-        assert embedded_of(kept) == "headed"
 
 
 def test_what_others_wrote_is_named_as_such() -> None:
@@ -219,7 +154,36 @@ def test_what_others_wrote_is_named_as_such() -> None:
         )
 
 
-def test_no_chunk_costs_no_request() -> None:
-    with pytest.raises(StopIteration) as done:
-        next(sources((), LAYOUT))
-    assert done.value.value == {}
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"chunks": (CHUNK, replace(CHUNK, position=1)), "terms": ()}, "two chunks have one id"),
+        ({"chunks": (), "views": (), "terms": ()}, "there are no chunks"),
+        ({"chunks": (replace(CHUNK, id="x" * 513),), "views": ()}, "has 513 bytes"),
+        ({"chunks": (replace(CHUNK, id=""),), "views": ()}, "has 0 bytes"),
+        ({"chunks": (replace(CHUNK, position=1),)}, "not numbered in their order"),
+        ({"chunks": (replace(CHUNK, document_id="e"),)}, "is of another document"),
+        ({"terms": ((), ())}, "lists of terms"),
+        ({"views": (View(chunk_id="c9", kind="raw", text=""),)}, "which is not in the entry"),
+        ({"fingerprint": "\ud800"}, "lone surrogate"),
+        ({"document": replace(ENTRY.document, id="")}, "characters; a server takes"),
+        ({"rows": VECTORS.rows[:, :2]}, "the set holds vectors of 3 numbers"),
+        ({"rows": VECTORS.rows * np.float32("nan")}, "NaN"),
+        ({"of": (0, 0, 1)}, "belongs to chunk 1, of 1"),
+        ({"kinds": ("raw", "questions", "questions")}, "chunk 0 has no default vector"),
+        ({"digests": ("a",)}, "1 digests"),
+        ({"several": ()}, "include 'questions': chunk 'c0' has 2"),
+        ({"kinds": ("", "questions", "")}, "include ''"),
+    ],
+)
+def test_an_entry_that_a_server_would_mix_up_is_refused(changes: dict[str, Any], what: str) -> None:
+    entry, vectors, layout = ENTRY, replace(VECTORS, rows=VECTORS.rows + np.float32(0.1)), ONE
+    for name, value in changes.items():
+        if name == "several":
+            layout = replace(layout, several=value)
+        elif name in ("rows", "of", "kinds", "digests"):
+            vectors = replace(vectors, **{"chunks" if name == "of" else name: value})
+        else:
+            entry = replace(entry, **{name: value})
+    with pytest.raises(ParameterError, match=what):
+        entry_actions(entry, vectors, layout)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.effects import Failed
-from catena.model import ParameterError, ServerError
+from catena.model import ServerError
 from catena_server import BulkOptions, Call, Pause, send
 from catena_server.actions import Action
 from catena_server.bulk import BulkReport
@@ -164,12 +164,6 @@ def test_a_full_disk_stops_the_run_with_what_is_kept_and_what_to_do(status: int)
         assert (again.status, again.retry) == (status, False)
 
 
-def test_a_cluster_without_a_master_is_waited_for() -> None:
-    items = [{"index": {"status": 503, "error": {"type": "cluster_block_exception", "reason": "no master"}}}]
-    report, _ = drive(send(actions(1), TO), replies=[{"errors": True, "items": items}])
-    assert report.done == 1
-
-
 @settings(deadline=None)
 @given(
     st.dictionaries(
@@ -195,11 +189,3 @@ def test_every_action_is_done_or_in_the_report_once(
     assert set(sent) == {f"c{at:03}" for at in range(12)}
     assert max(sent.values()) <= 3
     assert all(len(batch) <= in_flight for batch in made)
-
-
-@pytest.mark.parametrize(
-    "options", [{"actions": 0}, {"bytes": 0}, {"in_flight": 0}, {"attempts": 0}, {"base_seconds": -1.0}]
-)
-def test_options_outside_their_domain_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError):
-        BulkOptions(**options)

@@ -18,7 +18,7 @@ from catena_server import abandon, begin, finish
 from catena_server.actions import figure_id, piece_id, record_id
 from catena_server.calls import Cursor, items
 from catena_server.contents import documents, export, fingerprint, fingerprints_read, get, ledger, stats, verify
-from catena_server.indices import create, open_layout, refresh
+from catena_server.index_layout import create, open_layout, refresh
 from catena_server.rebuilding import next_layout, rebuild, vectors_of
 from catena_server.writing import put, record
 
@@ -75,14 +75,14 @@ def test_listings_come_in_pages_of_one_moment_in_order(flavour: Any) -> None:
     assert [(each.chunk.document_id, each.chunk.position) for each in chunks] == [
         *((name, at) for name in "ab" for at in range(3)), ("bb", 0), *(("c", at) for at in range(3)),
     ]  # fmt: skip
-    assert fake._moments == {}  # all given back
+    assert fake.moments == {}  # all given back
 
 
 def test_a_listing_that_is_given_up_is_given_back_and_one_that_is_forgotten_says_so() -> None:
     fake = filled(*(plain(name, 1) for name in "abc"))
     for _ in items(lambda cursor: documents(PLAIN, ES, cursor, size=1), fake.run):
         break
-    assert fake._moments == {}
+    assert fake.moments == {}
     with pytest.raises(LibraryError, match="has forgotten the listing"):
         fake.run(documents(PLAIN, ES, Cursor("gone", (), ES)))
 
@@ -92,7 +92,7 @@ def test_what_is_not_there_or_not_whole_is_said() -> None:
     assert (fake.run(fingerprint("d", PLAIN)), fake.run(fingerprint("e", PLAIN))) == ("f", None)
     with pytest.raises(UnknownDocumentError, match="holds no document 'e'"):
         fake.run(get("e", PLAIN))
-    chunks, files = (fake._indices[f"b-read-{part}-1"].docs for part in ("chunks", "documents"))
+    chunks, files = (fake.indices[f"b-read-{part}-1"].docs for part in ("chunks", "documents"))
     del chunks[plain("d", 3)[0].chunks[1].id]
     with pytest.raises(LibraryError, match="1 of its 3 chunks"):
         fake.run(get("d", PLAIN))
@@ -119,7 +119,7 @@ def test_the_size_of_a_set_is_counted() -> None:
 def test_verify_names_all_that_is_not_whole(flavour: Any) -> None:
     fake = filled(*(plain(name, 3) for name in "abcdefg"), flavour=flavour)
     assert fake.run(verify(PLAIN, flavour)) == ()
-    chunks, files = (fake._indices[f"b-read-{part}-1"].docs for part in ("chunks", "documents"))
+    chunks, files = (fake.indices[f"b-read-{part}-1"].docs for part in ("chunks", "documents"))
     del chunks[plain("a", 3)[0].chunks[2].id]
     chunks[plain("b", 3)[0].chunks[2].id]["position"] = 7
     del files[record_id("c")]
@@ -147,6 +147,9 @@ def test_a_document_whose_latest_reading_failed_counts_as_not_read() -> None:
     fake.run(refresh(PLAIN))
     assert fake.run(fingerprints_read(["d", "e"], PLAIN)) == {"e": "g"}
     assert fake.run(fingerprints_read([], PLAIN)) == {}
+    read = [Outcome(source=name, document_id="e", state=state) for name, state in (("1", "failed"), ("2", "indexed"))]
+    fake.run(record(read, PLAIN))  # of several sources, the last by name counts
+    assert fake.run(fingerprints_read(["e"], PLAIN)) == {"e": "g"}
     fake.run(record([Outcome(source="d.md", document_id="d", state="indexed")], PLAIN))
     fake.run(refresh(PLAIN))
     assert fake.run(fingerprints_read(["d"], PLAIN)) == {"d": "f"}
@@ -159,7 +162,7 @@ def test_a_set_is_built_anew_and_takes_the_place_of_the_old_one_in_one_call() ->
     assert fake.run(rebuild(PLAIN, wanted, ES)) == wanted
     swaps = [call for call in fake.calls if call.path == "/_aliases"]
     assert [len(call.body["actions"]) for call in swaps if call.body] == [9]
-    assert fake.indices() == {f"b-read-{part}-2": {f"b-read-{part}"} for part in ("chunks", "documents", "ledger")}
+    assert fake.aliases() == {f"b-read-{part}-2": {f"b-read-{part}"} for part in ("chunks", "documents", "ledger")}
     assert fake.run(get("d", wanted)) == plain("d", 3, fingerprint="f")[0]
     assert fake.run(verify(wanted, ES)) == ()
     assert [o.state for o in items(lambda cursor: ledger(wanted, ES, cursor), fake.run)] == ["failed"]
@@ -189,10 +192,10 @@ def test_a_kill_at_each_call_of_a_rebuilding_leaves_a_set_that_is_searched_and_c
             if mend == "rebuild":
                 found = fake.run(rebuild(found, wanted, ES))
                 assert found == wanted
-                assert len(fake.indices()) == 3
+                assert len(fake.aliases()) == 3
             else:
                 fake.run(abandon("b-read"))
-                assert not any("next" in alias for aliases in fake.indices().values() for alias in aliases)
+                assert not any("next" in alias for aliases in fake.aliases().values() for alias in aliases)
             assert fake.run(get("d", found)) == document[0]
             assert fake.run(verify(found, ES)) == ()
 
@@ -217,7 +220,7 @@ def test_a_generation_of_another_model_is_filled_by_hand() -> None:
 
 def test_what_is_not_whole_is_not_copied() -> None:
     fake = filled(plain("d", 3))
-    fake._indices["b-read-documents-1"].docs[record_id("d")]["state"] = "writing"
+    fake.indices["b-read-documents-1"].docs[record_id("d")]["state"] = "writing"
     with pytest.raises(LibraryError, match="writing of document 'd' did not end; the set is searched as before"):
         fake.run(rebuild(PLAIN, replace(PLAIN, shards=2), ES))
     assert fake.run(open_layout("b-read")) == PLAIN

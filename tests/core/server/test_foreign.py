@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,58 +12,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Embed, Handler, Search, SearchFused, Services, Store, arun, run
-from catena.model import (
-    FilterError,
-    LibraryError,
-    ModelMismatchError,
-    ParameterError,
-    RouteError,
-    Scale,
-    ScaleError,
-    ServerError,
-    fields_of,
-    matches,
-)
+from catena.effects import Embed, Handler, Search, SearchFused, Services, Store, run
+from catena.model import FilterError, LibraryError, ModelMismatchError, ParameterError, Scale, ScaleError
 from catena.retrieval import RankFusion, retrieve
 from catena_server import Call, ForeignIndex, ForeignStore
-from catena_server.foreign_fields import candidate_terms, chunk_of_hit, cosine_of, read_mapping
-from catena_server.foreign_filters import FilterFields, foreign_filter
+from catena_server.foreign_fields import (
+    FilterFields,
+    candidate_terms,
+    chunk_of_hit,
+    cosine_of,
+    foreign_filter,
+    read_mapping,
+)
 
 STRING = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 12}}}
-MAPPING: dict[str, Any] = {
-    "articles-1": {
-        "mappings": {
-            "properties": {
-                "text": STRING,
-                "vector": {
-                    "type": "dense_vector",
-                    "dims": 2,
-                    "index": True,
-                    "similarity": "cosine",
-                    "index_options": {"type": "int8_hnsw"},
-                },
-                "codes": {"type": "keyword"},
-                "metadata": {
-                    "properties": {
-                        "source": STRING,
-                        "name": {"type": "keyword"},
-                        "page": {"type": "long"},
-                        "ok": {"type": "boolean"},
-                        "when": {"type": "date"},
-                        "prose": {"type": "text"},
-                        "lower": {"type": "keyword", "normalizer": "lowercase"},
-                        "stored": {"type": "keyword", "index": False, "doc_values": False},
-                        "place": {"type": "geo_point"},
-                        "raw": {"type": "object", "enabled": False},
-                        "flat": {"type": "flattened"},
-                        "rows": {"type": "nested", "properties": {"key": {"type": "keyword"}}},
-                    }
-                },
-            }
-        }
-    }
-}
+
+
+def with_vectors(more: Mapping[str, Any] | None = None, **said: Any) -> dict[str, Any]:
+    """Return the mapping of an index of texts and vectors."""
+    vector = {"type": "dense_vector", "dims": 2, "index": True, "similarity": "cosine", **said}
+    return {"articles-1": {"mappings": {"properties": {"text": STRING, "vector": vector, **(more or {})}}}}
+
+
+METADATA: dict[str, Any] = {
+    "source": STRING, "name": {"type": "keyword"}, "page": {"type": "long"}, "ok": {"type": "boolean"},
+    "when": {"type": "date"}, "prose": {"type": "text"}, "lower": {"type": "keyword", "normalizer": "lowercase"},
+    "stored": {"type": "keyword", "index": False, "doc_values": False}, "place": {"type": "geo_point"},
+    "raw": {"type": "object", "enabled": False}, "flat": {"type": "flattened"},
+    "rows": {"type": "nested", "properties": {"key": {"type": "keyword"}}},
+}  # fmt: skip
+MAPPING = with_vectors(
+    {"codes": {"type": "keyword"}, "metadata": {"properties": METADATA}}, index_options={"type": "int8_hnsw"}
+)
 INDEX = ForeignIndex(vector_field="vector", critical_field="codes")
 HITS = [
     {"_id": "b", "_score": 2.0, "_source": {"text": "The pump.", "metadata": {"source": "p.md", "page": 3}}},
@@ -76,9 +57,8 @@ class Server:
 
     identity, flavour = "elasticsearch at test", "elasticsearch"
 
-    def __init__(self, mapping: Mapping[str, Any] | None = None, hits: list[dict[str, Any]] | None = None) -> None:
-        self.mapping = MAPPING if mapping is None else mapping
-        self.hits = HITS if hits is None else hits
+    def __init__(self, mapping: Mapping[str, Any] = MAPPING, hits: Any = HITS, named: Any = None) -> None:
+        self.mapping, self.hits, self.named = mapping, hits, named
         self.asked: list[Any] = []
 
     def perform(self, call: Call) -> Any:
@@ -86,6 +66,8 @@ class Server:
         if call.path.endswith("/_mapping"):
             return self.mapping
         body = call.body or {}
+        if call.params.get("include_named_queries_score"):
+            return {"hits": {"hits": self.named}}
         if "aggs" in body:
             known = [value for value in body["aggs"]["known"]["terms"]["include"] if value in ("hx200", "HX 300")]
             return {"aggregations": {"known": {"buckets": [{"key": value} for value in known]}}}
@@ -117,16 +99,11 @@ async def test_the_words_route_asks_the_text_field_and_gives_chunks_with_their_w
     assert [call.path for call in server.asked] == ["/articles/_mapping", "/articles/_search"]
     assert server.asked[1].params == {"search_type": "dfs_query_then_fetch"}
     assert server.asked[1].body == {
-        "size": 2,
-        "track_total_hits": False,
-        "_source": {"excludes": ["vector"]},
-        "query": {
-            "bool": {
-                "must": [{"match": {"text": {"query": "pump"}}}],
-                "filter": [{"range": {"metadata.page": {"gte": 3}}}],
-            }
-        },
-    }
+        "size": 2, "track_total_hits": False, "_source": {"excludes": ["vector"]},
+        "query": {"bool": {
+            "must": [{"match": {"text": {"query": "pump"}}}], "filter": [{"range": {"metadata.page": {"gte": 3}}}],
+        }},
+    }  # fmt: skip
     awaited = store(AsyncServer())
     assert await awaited.asearch(Search(route="lexical", query="pump", k=2)) == found
     assert isinstance(awaited, Store)
@@ -154,13 +131,9 @@ def test_the_vector_route_gives_cosines_and_compares_exactly_what_it_found_among
     asked = server.asked[1]
     assert asked.params == {}  # a search of neighbours takes no search_type
     assert asked.body["knn"] == {
-        "field": "vector",
-        "query_vector": [pytest.approx(0.6), pytest.approx(0.8)],
-        "k": 3,
-        "num_candidates": 100,
-        "rescore_vector": {"oversample": 2.0},
-        "filter": {"ids": {"values": ["b", "x"]}},
-    }
+        "field": "vector", "query_vector": [pytest.approx(0.6), pytest.approx(0.8)], "k": 3, "num_candidates": 100,
+        "rescore_vector": {"oversample": 2.0}, "filter": {"ids": {"values": ["b", "x"]}},
+    }  # fmt: skip
     assert store().search(Search(route="dense", query="x", k=3, vector=[0.0, 0.0])).hits == ()
 
 
@@ -179,11 +152,6 @@ def test_the_cosine_is_read_from_the_score_of_each_similarity(one: list[float], 
     }[how]
     assert cosine_of(score, how, unit_vectors=True) == pytest.approx(dot, abs=1e-6)
     assert (cosine_of(score, how) is None) == (how in ("l2_norm", "max_inner_product"))
-
-
-def with_vectors(**said: Any) -> dict[str, Any]:
-    field = {"type": "dense_vector", "dims": 2, "index": True, "similarity": "cosine", **said}
-    return {"i": {"mappings": {"properties": {"text": STRING, "vector": field}}}}
 
 
 def test_vectors_that_do_not_tell_their_cosine_count_by_rank_or_are_refused() -> None:
@@ -275,11 +243,6 @@ def test_a_document_is_the_hits_that_name_it_or_the_hit_itself() -> None:
     assert server.asked[1].body["query"]["bool"]["filter"] == [clause]
 
 
-def test_what_fields_see_of_a_chunk_is_what_the_filter_means() -> None:
-    chunk = chunk_of_hit(HITS[0], INDEX, "metadata.source", "articles")
-    assert matches({"source": "p.md", "page": 3, "document_id": "p.md", "kind": "text"}, fields_of(chunk))
-
-
 def test_the_mapping_is_read_once_and_again_for_a_field_it_lacks() -> None:
     server = Server()
     index = store(server)
@@ -288,56 +251,40 @@ def test_the_mapping_is_read_once_and_again_for_a_field_it_lacks() -> None:
     assert sum(call.path.endswith("_mapping") for call in server.asked) == 2
 
 
-def test_what_is_missing_is_named() -> None:
-    request = Search(route="lexical", query="x", k=1)
-    with pytest.raises(LibraryError, match="there is no such index"):
-        store(Server({})).search(request)
-    with pytest.raises(LibraryError, match=r"stands for 2 indices \(i, j\)"):
-        store(Server({**with_vectors(), "j": {}})).search(request)
-    with pytest.raises(LibraryError, match=r"no field 'body'; of that kind there are: .*text"):
-        store(fields=ForeignIndex(text_field="body")).search(request)
-    with pytest.raises(LibraryError, match="field 'vector' is dense_vector, not indexed"):
-        store(Server(with_vectors(index=False))).search(Search(route="dense", query="x", k=1, vector=[1.0, 0.0]))
-    with pytest.raises(ModelMismatchError, match="2 numbers, the question's 3"):
-        store().search(Search(route="dense", query="x", k=1, vector=[1.0, 0.0, 0.0]))
-    with pytest.raises(ParameterError, match="route must be one of lexical"):
-        store(fields=ForeignIndex()).search(Search(route="dense", query="x", k=1))
-    with pytest.raises(ParameterError, match="view must be None"):
-        store().search(Search(route="lexical", query="x", k=1, view="passage"))
+LEXICAL = Search(route="lexical", query="x", k=1)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "fields", "asked", "error", "what"),
+    [
+        ({}, INDEX, LEXICAL, LibraryError, "there is no such index"),
+        ({**with_vectors(), "j": {}}, INDEX, LEXICAL, LibraryError, r"stands for 2 indices \(articles-1, j\)"),
+        (MAPPING, ForeignIndex(text_field="body"), LEXICAL, LibraryError, "no field 'body'; of that kind there are:"),
+        (with_vectors(index=False), INDEX, replace(LEXICAL, route="dense", vector=[1.0, 0.0]), LibraryError,
+            "field 'vector' is dense_vector, not indexed"),
+        (MAPPING, INDEX, replace(LEXICAL, route="dense", vector=[1.0, 0.0, 0.0]), ModelMismatchError,
+            "2 numbers, the question's 3"),
+        (MAPPING, ForeignIndex(), replace(LEXICAL, route="dense"), ParameterError, "route must be one of lexical"),
+        (MAPPING, INDEX, replace(LEXICAL, view="passage"), ParameterError, "view must be None"),
+        (MAPPING, INDEX, replace(LEXICAL, k=-1), ParameterError, "k must be"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(
+    mapping: Any, fields: ForeignIndex, asked: Search, error: type[Exception], what: str
+) -> None:
+    with pytest.raises(error, match=what):
+        store(Server(mapping), fields).search(asked)
     with pytest.raises(ParameterError, match="text_field must be the name of a field"):
         ForeignIndex(text_field="")
 
 
-async def test_a_server_that_fails_degrades_the_route_aloud() -> None:
-    class Down(Server):
-        def perform(self, call: Call) -> Any:
-            if "knn" in (call.body or {}):
-                raise ServerError("elasticsearch at test", "gone")
-            return super().perform(call)
-
-    embed = {Embed: Handler(identity="e", call=lambda request: [[1.0, 0.0]])}
-    services = Services(store=store(Down()), handlers=embed)
-    found = await arun(retrieve("pump", routes=("dense", "lexical"), k=3), services)
-    assert len(found.hits) == 3
-    assert "route dense" in [part.what for part in found.degraded]
-    with pytest.raises(RouteError, match="failed: elasticsearch at test: gone"):
-        run(retrieve("pump", routes=("dense", "lexical"), k=3, on_route_error="raise"), services)
-
-
 async def test_the_formula_is_one_request_whose_parts_are_named() -> None:
-    named = [
+    parts = [
         {"_id": "b", "_score": 1.0, "matched_queries": {"dense": 0.45, "lexical": 0.2, "keyword": 0.3 * math.log(2)}},
         {"_id": "a", "_score": 0.4, "matched_queries": {"lexical": 0.4}},
     ]
 
-    class Summing(Server):
-        def perform(self, call: Call) -> Any:
-            if call.params.get("include_named_queries_score"):
-                self.asked.append(call)
-                return {"hits": {"hits": named}}
-            return super().perform(call)
-
-    server = Summing()
+    server = Server(named=parts)
     request = SearchFused(
         query="pump HX 300", k=2, weights=(("dense", 0.6), ("keyword", 0.3), ("lexical", 0.4)),
         vector=np.array([0.0, 2.0]), where={"page": 3},

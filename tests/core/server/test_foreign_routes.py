@@ -24,7 +24,7 @@ from catena.effects import (
     arun,
     run,
 )
-from catena.model import Chunk, FilterError, Hit, Name, ParameterError, Ranking, Scale, ServiceError
+from catena.model import Chunk, FilterError, Name, ParameterError, Ranking, Scale, ServiceError
 from catena.retrieval import ForeignRoute, RankFusion, RoutedStore, ranked_chunks, retrieve
 from catena.retrieval.foreign import by_rank
 from catena.testing.fakes import FakeStore
@@ -130,12 +130,6 @@ def test_ranks_are_those_that_were_given_and_every_chunk_counts_once(
     for rank, (name, score) in enumerate(given_, start=1):
         raw.setdefault(name, 1 / rank if score is None else score)
     assert all(hit.provenance[0].score == raw[hit.chunk.id] for hit in found.hits)
-
-
-def test_documents_are_obeyed_and_ranks_stay_those_of_the_whole() -> None:
-    ranking = Ranking((Hit(chunk("a"), 2.0), Hit(chunk("b", "other"), 1.0)), Scale.SIMILARITY)
-    found = by_rank(ranking, Search(route="mine", query="q", k=5, documents=("other",)))
-    assert [(hit.chunk.id, hit.provenance[0].rank) for hit in found.hits] == [("b", 2)]
 
 
 def test_filters_are_refused_or_obeyed_never_ignored() -> None:

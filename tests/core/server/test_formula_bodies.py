@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log, log1p
+from typing import Any
 
 import pytest
+from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
-from search_server import SearchServer
 
 from catena.model import ParameterError, ServerError
-from catena_server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body, repeated
+from catena_server import ELASTICSEARCH, Formula, IndexLayout, Nearest, formula_body
 from catena_server.index_layout import kept_as
 from catena_server.queries import (
     OPENSEARCH,
@@ -28,123 +29,56 @@ LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
 SEVERAL = replace(LAYOUT, several=("", "headed"))
 FILTER = {"term": {"document": "d"}}
 NEAREST = Nearest(
-    field="vectors.default",
-    vector=[0.6, 0.8],
-    k=50,
-    candidates=100,
-    oversample=3.0,
-    filters=[FILTER],
-    boost=0.65,
+    field="vectors.default", vector=[0.6, 0.8], k=50, candidates=100, oversample=3.0, filters=[FILTER], boost=0.65,
     name="dense",
-)
+)  # fmt: skip
 FORMULA = Formula(
-    nearest=NEAREST,
-    words=[("flash", 1), ("ram", 2)],
-    values=["esp32", "esp32\x1f2"],
-    lexical=0.35,
-    keyword=0.3,
-    best=7.0,
-    filters=[FILTER],
-)
+    nearest=NEAREST, words=[("flash", 1), ("ram", 2)], values=["esp32", "esp32\x1f2"], lexical=0.35, keyword=0.3,
+    best=7.0, filters=[FILTER],
+)  # fmt: skip
+
+
+def rung(weight: float, least: int) -> dict[str, Any]:
+    terms = [{"term": {"terms": "esp32"}}, {"term": {"terms": "esp32\x1f2"}}]
+    held = {"bool": {"should": terms, "minimum_should_match": least}}
+    return {"constant_score": {"boost": weight, "filter": held}}
 
 
 def test_the_whole_formula_is_one_body_for_elasticsearch() -> None:
-    body = formula_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=300)
-    terms = [{"term": {"terms": "esp32"}}, {"term": {"terms": "esp32\x1f2"}}]
-    assert body == {
+    words = [{"term": {"words.of_headed": word}} for word in ({"value": "flash"}, {"value": "ram", "boost": 2.0})]
+    rungs = [rung(0.3 * log(2), 1), rung(0.3 * log(1.5), 2)]
+    assert formula_body(FORMULA, LAYOUT, ELASTICSEARCH, rows=300) == {
         "knn": {
-            "field": "vectors.default",
-            "query_vector": [0.6, 0.8],
-            "k": 50,
-            "num_candidates": 100,
-            "rescore_vector": {"oversample": 3.0},
-            "filter": [FILTER],
-            "boost": 0.65,
-            "_name": "dense",
+            "field": "vectors.default", "query_vector": [0.6, 0.8], "k": 50, "num_candidates": 100,
+            "rescore_vector": {"oversample": 3.0}, "filter": [FILTER], "boost": 0.65, "_name": "dense",
         },
-        "query": {
-            "bool": {
-                "filter": [FILTER],
-                "minimum_should_match": 1,
-                "should": [
-                    {
-                        "bool": {
-                            "_name": "lexical",
-                            "boost": 0.35 / 7.0,
-                            "should": [
-                                {"term": {"words.of_headed": {"value": "flash"}}},
-                                {"term": {"words.of_headed": {"value": "ram", "boost": 2.0}}},
-                            ],
-                        }
-                    },
-                    {
-                        "bool": {
-                            "_name": "keyword",
-                            "should": [
-                                {
-                                    "constant_score": {
-                                        "boost": 0.3 * log(2),
-                                        "filter": {"bool": {"should": terms, "minimum_should_match": 1}},
-                                    }
-                                },
-                                {
-                                    "constant_score": {
-                                        "boost": 0.3 * log(1.5),
-                                        "filter": {"bool": {"should": terms, "minimum_should_match": 2}},
-                                    }
-                                },
-                            ],
-                        }
-                    },
-                ],
-            }
-        },
-        "size": 300,
-        "track_total_hits": False,
-        "_source": False,
-        "sort": [{"_score": "desc"}, {"id": "asc"}],
-    }
+        "query": {"bool": {
+            "filter": [FILTER], "minimum_should_match": 1,
+            "should": [
+                {"bool": {"_name": "lexical", "boost": 0.35 / 7.0, "should": words}},
+                {"bool": {"_name": "keyword", "should": rungs}},
+            ],
+        }},
+        "size": 300, "track_total_hits": False, "_source": False, "sort": [{"_score": "desc"}, {"id": "asc"}],
+    }  # fmt: skip
 
 
 def test_opensearch_takes_the_neighbours_as_a_clause_of_the_query() -> None:
-    body = formula_body(FORMULA, LAYOUT, OPENSEARCH, rows=300)
-    assert body is not None
+    body = formula_body(FORMULA, LAYOUT, OPENSEARCH, rows=300) or {}
     assert "knn" not in body
     assert body["query"]["bool"]["filter"] == [FILTER]
-    assert body["query"]["bool"]["should"][-1] == {
-        "knn": {
-            "vectors.default": {
-                "vector": [0.6, 0.8],
-                "k": 50,
-                "filter": {"bool": {"filter": [FILTER]}},
-                "boost": 0.65,
-                "_name": "dense",
-            }
-        }
-    }
+    asked = {"vector": [0.6, 0.8], "k": 50, "filter": {"bool": {"filter": [FILTER]}}, "boost": 0.65, "_name": "dense"}
+    assert body["query"]["bool"]["should"][-1] == {"knn": {"vectors.default": asked}}
 
 
 def test_of_nested_views_and_vectors_the_best_counts() -> None:
-    assert words_query([("ram", 1)], SEVERAL) == {
-        "nested": {
-            "path": "several_of_headed",
-            "score_mode": "max",
-            "ignore_unmapped": True,
-            "query": {"bool": {"should": [{"term": {"several_of_headed.words": {"value": "ram"}}}]}},
-        }
-    }
+    words = {"bool": {"should": [{"term": {"several_of_headed.words": {"value": "ram"}}}]}}
+    at = {"path": "several_of_headed", "score_mode": "max", "ignore_unmapped": True}
+    assert words_query([("ram", 1)], SEVERAL) == {"nested": {**at, "query": words}}
     nested = replace(NEAREST, field="several_default.vector", nested="several_default", filters=())
-    assert OPENSEARCH.body(nearest=nested)["query"]["bool"]["should"] == [
-        {
-            "nested": {
-                "path": "several_default",
-                "score_mode": "max",
-                "query": {"knn": {"several_default.vector": {"vector": [0.6, 0.8], "k": 50}}},
-                "boost": 0.65,
-                "_name": "dense",
-            }
-        }
-    ]
+    knn = {"knn": {"several_default.vector": {"vector": [0.6, 0.8], "k": 50}}}
+    asked = {"path": "several_default", "score_mode": "max", "query": knn, "boost": 0.65, "_name": "dense"}
+    assert OPENSEARCH.body(nearest=nested)["query"]["bool"]["should"] == [{"nested": asked}]
     assert ELASTICSEARCH.body(nearest=nested)["knn"]["field"] == "several_default.vector"
 
 
@@ -171,17 +105,11 @@ def test_words_and_terms_alone_are_asked_from_a_score_on() -> None:
 def test_the_ladder_is_the_logarithm_of_a_count(most: int, weight: float, data: st.DataObject) -> None:
     values = [f"t{n}" for n in range(most)]
     held = data.draw(st.lists(st.sampled_from(values), unique=True))
-    server = SearchServer({"c": {"terms": held}})
+    server = FakeServer.holding("c", {"c": {"terms": held}})
     for query, expected in ((ladder(values, weight), weight * log1p(len(held))), (count_query(values), len(held))):
-        rows = server._rows({"query": query, "size": 1}).get("hits", {"hits": []})["hits"]
+        rows = server.search("c-chunks", {"query": query, "size": 1})["hits"]["hits"]
         assert [row["_score"] for row in rows] == pytest.approx([expected] if held else [], rel=1e-6)
     assert count_of(weight * log1p(len(held)), weight) == len(held)
-
-
-def test_a_repeated_term_counts_as_often_as_a_chunk_carries_it() -> None:
-    server = SearchServer({"c": {"terms": repeated(["esp32", "esp32", "lora"])}})
-    asked = repeated(["esp32", "esp32", "esp32", "lora"])
-    assert server._rows({"query": count_query(asked), "size": 1})["hits"]["hits"][0]["_score"] == 3.0
 
 
 def test_a_server_without_vectors_is_named_as_such() -> None:

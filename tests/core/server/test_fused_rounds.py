@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from math import log1p
+from dataclasses import dataclass, replace
+from math import inf, log1p
 from typing import Any
 
 import numpy as np
 import pytest
+from fake_server import FakeServer, bm25_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_server import SearchServer, bm25_of
 
 from catena.effects import Fused, Search, SearchFused
-from catena.model import FilterError, ParameterError, ServerError
-from catena_server import FusedOptions, IndexLayout, repeated
-from catena_server.fused_search import search_fused
+from catena.model import Chunk, FilterError, Hit, ParameterError, Ranking, Scale, ServerError
+from catena.retrieval import ScoreFusion, weighted_sum
+from catena_server import FormulaWeights, FusedOptions, IndexLayout, ScoreParts, SeenChunks, repeated, top_chunks
+from catena_server.fused_search import half, search_fused
 from catena_server.queries import MOST
-from catena_server.route_search import QueryOptions, filters_of, search
-from catena_server.term_counts import CountCache
+from catena_server.route_search import CountCache, QueryOptions, filters_of, search
 
 LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
 WINDOWS = replace(LAYOUT, several=("",))
@@ -53,7 +53,7 @@ def source(at: int, words: str, terms: list[str], angles: list[float], layout: I
 
 
 @st.composite
-def servers(draw: st.DrawFn, layout: IndexLayout = LAYOUT) -> SearchServer:
+def servers(draw: st.DrawFn, layout: IndexLayout = LAYOUT) -> FakeServer:
     """Return servers with some look-alike chunks: few angles, words and terms make ties."""
     angle = st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 3.0])
     chunks = draw(
@@ -66,14 +66,16 @@ def servers(draw: st.DrawFn, layout: IndexLayout = LAYOUT) -> SearchServer:
             max_size=25,
         )
     )
-    return SearchServer({f"c{at:02}": source(at, " ".join(w), t, a, layout) for at, (w, t, a) in enumerate(chunks)})
+    return FakeServer.holding(
+        "c-laws", {f"c{at:02}": source(at, " ".join(w), t, a, layout) for at, (w, t, a) in enumerate(chunks)}
+    )
 
 
-def by_hand(server: SearchServer) -> dict[str, dict[str, float]]:
+def by_hand(server: FakeServer) -> dict[str, dict[str, float]]:
     """Return the raw scores of every chunk by every route."""
     said = dict.fromkeys(("flash", "ram", "esp32", "lora"), 1)
     found: dict[str, dict[str, float]] = {}
-    for chunk_id, held in server.sources.items():
+    for chunk_id, held in server.documents("c-laws-chunks").items():
         rows = [row["vector"] for row in held.get("several_default", ())]
         rows += [held["vectors"]["default"]] if "vectors" in held else []
         parts = {
@@ -87,7 +89,7 @@ def by_hand(server: SearchServer) -> dict[str, dict[str, float]]:
     return found
 
 
-def fused_by_hand(server: SearchServer) -> dict[str, float]:
+def fused_by_hand(server: FakeServer) -> dict[str, float]:
     """Return the formula's score of every chunk that any route finds."""
     parts = by_hand(server)
     best = max((one.get("lexical", 0.0) for one in parts.values()), default=0.0)
@@ -101,8 +103,8 @@ def fused_by_hand(server: SearchServer) -> dict[str, float]:
 
 @settings(deadline=None)
 @given(servers(), st.sampled_from(["dense", "lexical", "keyword"]), st.integers(1, 12))
-def test_a_route_gives_its_best_chunks_with_ties_by_id(server: SearchServer, route: str, k: int) -> None:
-    ranking = server.drive(search(Search(route=route, query=QUERY, k=k, vector=VECTOR), LAYOUT, how()))
+def test_a_route_gives_its_best_chunks_with_ties_by_id(server: FakeServer, route: str, k: int) -> None:
+    ranking = server.run(search(Search(route=route, query=QUERY, k=k, vector=VECTOR), LAYOUT, how()))
     raw = {one: routes[route] for one, routes in by_hand(server).items() if route in routes}
     wanted = sorted(raw, key=lambda one: (-round(raw[one], 6), one))[:k]
     assert [hit.chunk.id for hit in ranking.hits] == wanted
@@ -113,11 +115,11 @@ def test_a_route_gives_its_best_chunks_with_ties_by_id(server: SearchServer, rou
 @settings(deadline=None)
 @given(servers(), st.integers(1, 8), st.integers(1, 6), st.integers(1, 12), st.booleans())
 def test_the_formula_is_that_over_every_chunk(
-    server: SearchServer, k: int, neighbours: int, rows: int, exact: bool
+    server: FakeServer, k: int, neighbours: int, rows: int, exact: bool
 ) -> None:
     request = SearchFused(query=QUERY, k=k, weights=WEIGHTS, vector=VECTOR)
     options = FusedOptions(neighbours=neighbours, rows=rows, exact=exact)
-    fused = server.drive(search_fused(request, LAYOUT, how(), options))
+    fused = server.run(search_fused(request, LAYOUT, how(), options))
     assert fused is not None
     _check(server, fused, k)
     assert fused.certificate.exact or not exact or _is_tied(fused, server, k)
@@ -125,14 +127,14 @@ def test_the_formula_is_that_over_every_chunk(
 
 @settings(deadline=None)
 @given(servers(WINDOWS), st.integers(1, 8))
-def test_of_windows_the_nearest_counts(server: SearchServer, k: int) -> None:
+def test_of_windows_the_nearest_counts(server: FakeServer, k: int) -> None:
     request = SearchFused(query=QUERY, k=k, weights=WEIGHTS, vector=VECTOR)
-    fused = server.drive(search_fused(request, WINDOWS, how(), FusedOptions(neighbours=5)))
+    fused = server.run(search_fused(request, WINDOWS, how(), FusedOptions(neighbours=5)))
     assert fused is not None
     _check(server, fused, k)
 
 
-def _check(server: SearchServer, fused: Fused, k: int) -> None:
+def _check(server: FakeServer, fused: Fused, k: int) -> None:
     scores, parts = fused_by_hand(server), by_hand(server)
     found = [hit.score for hit in fused.ranking.hits]
     if fused.certificate.exact:
@@ -146,30 +148,30 @@ def _check(server: SearchServer, fused: Fused, k: int) -> None:
     assert fused.best == max((one.get("lexical", 0.0) for one in parts.values()), default=0.0)
 
 
-def _is_tied(fused: Fused, server: SearchServer, k: int) -> bool:
+def _is_tied(fused: Fused, server: FakeServer, k: int) -> bool:
     """Return whether what is left open is only which of equal scores come in."""
     ordered = sorted(fused_by_hand(server).values(), reverse=True)
     return len(ordered) > k and fused.certificate.gap == pytest.approx(0.0, abs=1e-4)
 
 
-def many(n: int = 40) -> SearchServer:
+def many(n: int = 40) -> FakeServer:
     """Return a server where the nearest are not what words and terms find."""
     near = {f"n{at:02}": source(at, "voltage", [], [0.01 * at], LAYOUT) for at in range(n)}
     far = {f"t{at:02}": source(at, "ram flash", ["esp32", "lora"], [0.5], LAYOUT) for at in range(3)}
-    return SearchServer({**near, **far})
+    return FakeServer.holding("c-laws", {**near, **far})
 
 
 def test_each_question_costs_few_requests_and_its_shares_fewer() -> None:
     server, options = many(), replace(how(), counts=CountCache(seconds=60.0))
     request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
-    fused = server.drive(search_fused(request, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
+    fused = server.run(search_fused(request, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
     assert fused is not None
     assert fused.certificate.exact
     assert [hit.chunk.id for hit in fused.ranking.hits] == ["t00", "t01", "t02"]
     assert len(server.calls) == 6  # words and terms; repetitions, the best BM25; formula, words; vectors
     before = len(server.calls)
     share = replace(request, best=fused.best, documents=("d1",))
-    of_one = server.drive(search_fused(share, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
+    of_one = server.run(search_fused(share, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
     assert of_one is not None
     assert {hit.chunk.document_id for hit in of_one.ranking.hits} == {"d1"}
     assert len(server.calls) - before <= 3  # formula and words; vectors
@@ -179,7 +181,7 @@ def test_without_further_rounds_the_certificate_says_what_is_open() -> None:
     server = many()
     request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
     options = FusedOptions(neighbours=10, rows=10, exact=False)
-    fused = server.drive(search_fused(request, LAYOUT, how(), options))
+    fused = server.run(search_fused(request, LAYOUT, how(), options))
     assert fused is not None
     assert not fused.certificate.exact
     assert fused.certificate.gap < 0
@@ -190,59 +192,47 @@ def test_without_further_rounds_the_certificate_says_what_is_open() -> None:
 def test_filters_are_part_of_every_route(route: str) -> None:
     server = many()
     asked = Search(route=route, query=QUERY, k=9, vector=VECTOR, documents=("d1",), among=("n01", "n02", "t01"))
-    ranking = server.drive(search(asked, LAYOUT, how()))
+    ranking = server.run(search(asked, LAYOUT, how()))
     assert [hit.chunk.id for hit in ranking.hits] == (["n01", "t01"] if route == "dense" else ["t01"])
     assert all(hit.provenance[0].rank is None for hit in ranking.hits)
     with pytest.raises(FilterError):
-        server.drive(search(replace(asked, where={"page": {"$near": 3}}), LAYOUT, how()))
-
-
-def test_a_filter_is_in_every_part_of_the_formula() -> None:
-    server = many()
-    request = SearchFused(query=QUERY, k=2, weights=WEIGHTS, vector=VECTOR, documents=("d0",))
-    server.drive(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=5, rows=7)))
-    ranked = [body for body in server.bodies if "sort" in body]
-    assert len(ranked) >= 3
-    for body in ranked:
-        wanted = {"terms": {"document": ["d0"]}}
-        assert "query" not in body or wanted in body["query"]["bool"]["filter"]
-        assert "knn" not in body or wanted in body["knn"]["filter"]
+        server.run(search(replace(asked, where={"page": {"$near": 3}}), LAYOUT, how()))
 
 
 @pytest.mark.parametrize("asked", [{"k": 0}, {"query": ""}, {"query": "nowhere"}, {"documents": ()}, {"among": ()}])
 def test_what_finds_nothing_is_an_empty_ranking(asked: Mapping[str, Any]) -> None:
     for route in ("lexical", "keyword"):
         request = replace(Search(route=route, query=QUERY, k=3), **asked)
-        assert many().drive(search(request, LAYOUT, how())).hits == ()
+        assert many().run(search(request, LAYOUT, how())).hits == ()
     unknown = Search(route="dense", query=QUERY, k=3, vector=VECTOR, view="table")
-    assert many().drive(search(unknown, LAYOUT, how())).hits == ()
+    assert many().run(search(unknown, LAYOUT, how())).hits == ()
     zero = Search(route="dense", query=QUERY, k=3, vector=np.zeros(2))
-    assert many().drive(search(zero, LAYOUT, how())).hits == ()
+    assert many().run(search(zero, LAYOUT, how())).hits == ()
 
 
 @pytest.mark.parametrize("wrong", [{"route": "magic"}, {"k": -1}, {"k": MOST + 1}, {"k": True}, {"query": 7}])
 def test_a_request_out_of_range_is_named(wrong: Mapping[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
-        many().drive(search(replace(Search(route="lexical", query=QUERY, k=3), **wrong), LAYOUT, how()))
+        many().run(search(replace(Search(route="lexical", query=QUERY, k=3), **wrong), LAYOUT, how()))
 
 
 @pytest.mark.parametrize("vector", [None, [1.0], [[1.0, 2.0]], [np.nan, 1.0], ["a", "b"]])
 def test_a_vector_of_another_shape_is_named(vector: Any) -> None:
     with pytest.raises(ParameterError, match="vector"):
-        many().drive(search(Search(route="dense", query=QUERY, k=3, vector=vector), LAYOUT, how()))
+        many().run(search(Search(route="dense", query=QUERY, k=3, vector=vector), LAYOUT, how()))
     request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=vector)
     with pytest.raises(ParameterError, match="vector"):
-        many().drive(search_fused(request, LAYOUT, how()))
+        many().run(search_fused(request, LAYOUT, how()))
 
 
 def test_what_the_formula_cannot_hold_is_left_to_the_routes() -> None:
     request = SearchFused(query=QUERY, k=3, weights=(*WEIGHTS, ("passages", 0.1)), vector=VECTOR)
-    assert many().drive(search_fused(request, LAYOUT, how())) is None
+    assert many().run(search_fused(request, LAYOUT, how())) is None
     terms = [f"t{n}" for n in range(40)]
-    server = SearchServer({"c": source(0, "ram", terms, [0.0], LAYOUT)})
+    server = FakeServer.holding("c-laws", {"c": source(0, "ram", terms, [0.0], LAYOUT)})
     many_terms = SearchFused(query=" ".join(terms), k=3, weights=WEIGHTS, vector=VECTOR)
-    assert server.drive(search_fused(many_terms, LAYOUT, how())) is None
-    assert many().drive(search_fused(replace(request, weights=WEIGHTS, k=0), LAYOUT, how())).ranking.hits == ()  # type: ignore[union-attr]
+    assert server.run(search_fused(many_terms, LAYOUT, how())) is None
+    assert many().run(search_fused(replace(request, weights=WEIGHTS, k=0), LAYOUT, how())).ranking.hits == ()  # type: ignore[union-attr]
 
 
 def test_more_documents_and_chunks_than_one_clause_takes_are_asked_in_several() -> None:
@@ -263,44 +253,140 @@ def test_more_documents_and_chunks_than_one_clause_takes_are_asked_in_several() 
 def test_a_shard_that_fails_is_an_error_in_every_search() -> None:
     server = many()
     for route in ("dense", "lexical", "keyword"):
-        server.drive(search(Search(route=route, query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
-    server.drive(search_fused(SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR), LAYOUT, how()))
+        server.run(search(Search(route=route, query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
+    server.run(search_fused(SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR), LAYOUT, how()))
     searches = [call for call in server.calls if call.path.endswith("_search")]
     assert len(searches) > 4
     assert all(call.params["allow_partial_search_results"] is False for call in searches)
 
 
-def test_over_several_shards_words_count_the_same_on_each() -> None:
-    server, shards = many(), replace(LAYOUT, shards=3)
-    server.drive(search(Search(route="lexical", query=QUERY, k=3), shards, how()))
-    server.drive(search(Search(route="dense", query=QUERY, k=3, vector=VECTOR), shards, how()))
-    kinds = [call.params.get("search_type") for call in server.calls if call.body and "sort" in call.body]
-    assert kinds == ["dfs_query_then_fetch", None]  # Elasticsearch counts so by itself beside neighbours
-
-
 def test_a_large_group_of_equal_chunks_is_fetched_to_its_end() -> None:
-    server = SearchServer({f"c{at:03}": source(at, "ram", [], [0.0], LAYOUT) for at in range(90)})
-    ranking = server.drive(search(Search(route="lexical", query=QUERY, k=5), LAYOUT, how()))
+    server = FakeServer.holding("c-laws", {f"c{at:03}": source(at, "ram", [], [0.0], LAYOUT) for at in range(90)})
+    ranking = server.run(search(Search(route="lexical", query=QUERY, k=5), LAYOUT, how()))
     assert [hit.chunk.id for hit in ranking.hits] == ["c000", "c001", "c002", "c003", "c004"]
     assert [body["size"] for body in server.bodies if "sort" in body] == [15, 60, 240]
 
 
 def test_a_server_that_refuses_is_an_error() -> None:
-    class Refusing(SearchServer):
-        def _rows(self, body: Mapping[str, Any]) -> Any:
+    class Refusing(FakeServer):
+        def search(self, target: str, body: Any) -> Any:
             raise ServerError("fake", "unknown query [knn]", status=400)
 
-    refusing = Refusing(many().sources)
+    refusing = Refusing.holding("c-laws", {})
     with pytest.raises(ServerError, match="k-NN plugin"):
-        refusing.drive(search(Search(route="dense", query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
+        refusing.run(search(Search(route="dense", query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
 
 
 def test_where_no_neighbour_is_among_the_rows_the_farthest_is_asked_for() -> None:
     opposite = {f"v{at}": source(at, "", [], [3.1 - 0.01 * at], LAYOUT) for at in range(4)}
     carriers = {f"t{at}": source(at, "", ["esp32"] * (2 if at == 0 else 1), [], LAYOUT) for at in range(5)}
-    server = SearchServer({**opposite, **carriers})
+    server = FakeServer.holding("c-laws", {**opposite, **carriers})
     request = SearchFused(query=QUERY, k=1, weights=WEIGHTS, vector=VECTOR)
-    fused = server.drive(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=1, rows=1)))
+    fused = server.run(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=1, rows=1)))
     assert fused is not None
     assert [hit.chunk.id for hit in fused.ranking.hits] == ["t0"]
     assert fused.certificate.exact
+
+
+SCORING = FormulaWeights(dense=0.65, lexical=0.35, keyword=0.3, best=8.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Every chunk with all its parts, and what a server shows of it."""
+
+    chunks: dict[str, ScoreParts]
+
+    def seen(self, neighbours: int, rows: int) -> SeenChunks:
+        """Return what one request of the formula shows."""
+        cosines = {one: parts.cosine for one, parts in self.chunks.items() if parts.cosine is not None}
+        near = sorted(cosines, key=lambda one: (-cosines[one], one))[:neighbours]
+        shown = {
+            one: parts if one in near else replace(parts, cosine=None, is_compared=False)
+            for one, parts in self.chunks.items()
+            if one in near or parts.bm25 or parts.count
+        }
+        scores = {one: SCORING.score(parts) for one, parts in shown.items()}
+        ordered = sorted(scores, key=lambda one: (-scores[one], one))[:rows]
+        last = scores[ordered[-1]] if len(ordered) == rows else -inf
+        in_rows = [cosines[one] for one in near if one in ordered]
+        farthest = 0.0
+        if len(near) == neighbours:
+            farthest = SCORING.dense * (half(min(in_rows)) if in_rows else 1.0)
+        return SeenChunks(parts={one: shown[one] for one in ordered}, farthest=farthest, last=last)
+
+
+PARTS = st.builds(
+    ScoreParts,
+    cosine=st.one_of(st.none(), st.floats(-1.0, 1.0)),
+    bm25=st.sampled_from([0.0, 0.0, 1.0, 4.0, 8.0]),
+    count=st.sampled_from([0, 0, 0, 1, 3]),
+    is_compared=st.just(True),
+)
+INDEXES = st.lists(PARTS, min_size=1, max_size=30).map(
+    lambda parts: Index({f"c{at:02}": one for at, one in enumerate(parts)})
+)
+
+
+@given(INDEXES, st.integers(1, 5), st.integers(0, 5), st.integers(0, 10))
+def test_what_is_called_exact_is_what_scoring_every_chunk_gives(
+    index: Index, k: int, neighbours: int, rows: int
+) -> None:
+    top = top_chunks(index.seen(k + neighbours, k + neighbours + rows), SCORING, k)
+    whole = {one: SCORING.score(parts) for one, parts in index.chunks.items() if SCORING.score(parts) > 0}
+    wanted = sorted(whole.values(), reverse=True)[:k]
+    if top.is_exact:
+        assert [score for _, score in top.best if score > 0] == pytest.approx(wanted)
+    assert top.is_exact == (top.gap >= 0)
+
+
+@given(INDEXES, st.integers(1, 5))
+def test_where_all_was_seen_the_ranking_is_exact(index: Index, k: int) -> None:
+    top = top_chunks(index.seen(100, 100), SCORING, k)
+    assert top.is_exact
+    assert top.lacking == ()
+
+
+@given(st.lists(PARTS.filter(lambda parts: bool(parts.raw())), min_size=1, max_size=8))
+def test_scores_are_those_of_the_embedded_library(parts: list[ScoreParts]) -> None:
+    routes: dict[str, list[Hit]] = {}
+    for at, one in enumerate(parts):
+        chunk = Chunk(id=f"c{at}", document_id="d", position=at, start=0, end=1, text="x")
+        for route, raw in one.raw().items():
+            routes.setdefault(route, []).append(Hit(chunk, raw))
+    rankings = {route: Ranking(tuple(hits), Scale.SIMILARITY) for route, hits in routes.items()}
+    best = max((hit.score for hit in routes.get("lexical", ())), default=0.0)
+    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, ScoreFusion().parts).hits}
+    scoring = FormulaWeights(dense=0.65, lexical=1 - 0.65, keyword=0.3, best=best)
+    assert {f"c{at}": scoring.score(one) for at, one in enumerate(parts)} == expected
+
+
+def test_what_may_still_come_in_is_named_with_by_how_much() -> None:
+    seen = SeenChunks(
+        parts={
+            "near": ScoreParts(cosine=0.6, is_compared=True),  # 0.52
+            "said": ScoreParts(count=1),  # 0.2079, and at most 0.455 more
+            "also": ScoreParts(count=3),  # 0.4159, and at most 0.455 more
+            "tail": ScoreParts(cosine=0.4, is_compared=True),
+        },
+        farthest=0.65 * 0.7,
+        last=0.05,
+    )
+    top = top_chunks(seen, SCORING, 1)
+    assert top.best == (("near", pytest.approx(0.52)),)
+    assert top.lacking == ("also", "said")
+    assert top.unseen == pytest.approx(0.05 + 0.455, abs=1e-5)
+    assert top.gap == pytest.approx(0.52 - (0.3 * log1p(3) + 0.455))
+    compared = seen.with_parts(
+        {"also": ScoreParts(cosine=-1.0, count=3, is_compared=True), "said": ScoreParts(count=1, is_compared=True)}
+    )
+    assert top_chunks(compared, SCORING, 1).gap == pytest.approx(0.52 - 0.505, abs=1e-5)
+    assert top_chunks(replace(compared, last=0.4), SCORING, 1).gap < 0
+    assert top_chunks(replace(compared, last=0.4, by_words=0.01), SCORING, 1).is_exact
+
+
+def test_equal_scores_go_by_id_and_may_lie_on_both_sides_of_the_cut() -> None:
+    parts = {one: ScoreParts(cosine=0.5, is_compared=True) for one in ("b", "c", "a")}
+    top = top_chunks(SeenChunks(parts=parts, farthest=0.0, last=-inf), SCORING, 2)
+    assert [one for one, _ in top.best] == ["a", "b"]
+    assert (top.is_exact, top.gap) == (True, 0.0)

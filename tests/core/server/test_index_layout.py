@@ -34,31 +34,17 @@ def test_the_chunks_say_what_they_are_and_map_nothing_by_itself_but_facets() -> 
 
 
 def test_a_kind_gets_a_field_or_nested_documents() -> None:
-    assert kinds_body(["raw.x", "questions"], LAYOUT, "elasticsearch") == {
-        "properties": {
-            "several_of_questions": {
-                "type": "nested",
-                "dynamic": False,
-                "properties": {"words": WORDS, "vector": VECTOR},
-            },
-            "words": {"properties": {"of_raw%2Ex": WORDS}},
-            "vectors": {"properties": {"of_raw%2Ex": VECTOR}},
-        }
-    }
+    nested: dict[str, object] = {"type": "nested", "dynamic": False, "properties": {"words": WORDS, "vector": VECTOR}}
+    assert kinds_body(["raw.x", "questions"], LAYOUT, "elasticsearch") == {"properties": {
+        "several_of_questions": nested,
+        "words": {"properties": {"of_raw%2Ex": WORDS}}, "vectors": {"properties": {"of_raw%2Ex": VECTOR}},
+    }}  # fmt: skip
     several = IndexLayout(name="b", dim=8, embedder="e", several=("",))
-    assert index_body("chunks", several, "elasticsearch")["mappings"]["properties"]["several_default"] == {
-        "type": "nested",
-        "dynamic": False,
-        "properties": {"vector": VECTOR},
-    }
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_no_part_maps_what_it_was_not_told(part: str) -> None:
-    for flavour in ("elasticsearch", "opensearch"):
-        body = index_body(part, LAYOUT, flavour)  # type: ignore[arg-type]
-        assert body["mappings"]["dynamic"] is False
-        assert body["settings"].get("index.knn", False) is (part == "chunks" and flavour == "opensearch")
+    properties = index_body("chunks", several, "elasticsearch")["mappings"]["properties"]
+    assert properties["several_default"] == nested | {"properties": {"vector": VECTOR}}
+    knn = {(part, flavour): index_body(part, LAYOUT, flavour)["settings"].get("index.knn")
+           for part in PARTS for flavour in ("elasticsearch", "opensearch")}  # fmt: skip
+    assert [key for key, value in knn.items() if value] == [("chunks", "opensearch")]
 
 
 @pytest.mark.parametrize("flavour", ["elasticsearch", "opensearch"])

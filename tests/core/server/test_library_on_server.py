@@ -18,17 +18,7 @@ from catena.effects import FetchNodes, Retry
 from catena.enrichment import Keywords, keywords_of_view
 from catena.graph import node_of
 from catena.library import Preparation
-from catena.model import (
-    DEFAULT,
-    Entry,
-    LibraryError,
-    Outcome,
-    ParameterError,
-    Place,
-    UnknownDocumentError,
-    View,
-    ViewVectors,
-)
+from catena.model import DEFAULT, Entry, LibraryError, Outcome, Place, UnknownDocumentError, View, ViewVectors
 from catena.structure import SectionChunkOptions
 from catena.testing import FakeEmbedder
 from catena_server import ServerLibrary, ServerOptions, ServerStore, graph_of, several_kinds
@@ -86,17 +76,6 @@ def test_a_graph_of_stored_chunks_has_their_mean_vectors_and_the_keywords_of_the
     first, second = entry.chunks
     assert graph.node(first.id) == node_of(first, keywords=keywords_of_view(given.text))
     assert graph.node(second.id) == node_of(second)
-
-
-def test_what_is_asked_for_and_not_given_is_named_by_the_line_that_opens(tmp_path: Path) -> None:
-    with ServerLibrary.open(FakeServer(), "w-set", home=tmp_path) as library:
-        with pytest.raises(ParameterError, match=r"given to ServerLibrary\.open"):
-            library.answer("What?")
-        with pytest.raises(LibraryError, match="no graph"):
-            library.search_graph("What?")
-        assert not library.has_graph
-        with pytest.raises(LibraryError, match="no graph"):
-            library.graph.about()
 
 
 @pytest.mark.slow

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import inf, log10, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from catena.cli.app import app
 from catena.model import ParameterError
-from catena_server import MEASURED, Cluster, Collection, Costs, plan_size
-from catena_server.sizing import MOST_IN_A_SHARD, vector_disk, vector_memory
+from catena_server import MEASURED, Cluster, Collection, Costs, plan_size, size_curves
+from catena_server.cli.plan import in_bytes, in_hours
+from catena_server.sizing import MOST_IN_A_SHARD, vector_memory
+from catena_view.plots import Picture
 
 COSTS = Costs(
     bytes_per_document=1_000.0,
@@ -36,12 +41,6 @@ def test_memory_of_a_vector_is_that_of_elastics_table(kind, dim: int, expected: 
     assert vector_memory(kind, dim) == expected
 
 
-def test_on_disk_the_numbers_are_kept_beside_what_is_searched() -> None:
-    assert vector_disk("int8_hnsw", 256) == 256 + 4 + 64 + 4 * 256
-    assert vector_disk("hnsw", 256) == 4 * 256 + 64
-    assert vector_disk("flat", 256) == 4 * 256
-
-
 def test_a_plan_by_hand() -> None:
     collection = Collection(documents=1_000, chunks=1_000_000, dim=256, characters=400.0, vectors=2.0, views=3.0)
     cluster = Cluster(replicas=1, shard_gb=1.0, node_memory_gb=2.0, heap_share=0.5, nodes=2, embedders=4)
@@ -57,13 +56,6 @@ def test_a_plan_by_hand() -> None:
     assert plan.index_hours == pytest.approx(2_000_000 / 500 / 2 / 3600)
     assert plan.hours == plan.index_hours
     assert plan.latency_ms == pytest.approx(40 * 0.25**0.5)
-
-
-def test_a_hundred_million_vectors_of_1024_numbers_want_what_the_formula_says() -> None:
-    plan = plan_size(
-        Collection(documents=10**6, chunks=10**8, dim=1024), Cluster(replicas=0, vector_index="int8_hnsw"), COSTS
-    )
-    assert plan.vector_bytes == pytest.approx(109.2e9)
 
 
 def test_no_shard_holds_more_than_lucene_can() -> None:
@@ -112,23 +104,84 @@ def test_more_chunks_never_take_less(one: int, other: int, dim: int, kind) -> No
 
 
 @pytest.mark.parametrize(
-    ("make", "name"),
+    ("make", "name", "value"),
     [
-        (lambda: Collection(documents=0, chunks=1, dim=1), "documents"),
-        (lambda: Collection(documents=1, chunks=True, dim=1), "chunks"),
-        (lambda: Collection(documents=1, chunks=1, dim=1.5), "dim"),
-        (lambda: Collection(documents=1, chunks=1, dim=1, characters=nan), "characters"),
-        (lambda: Collection(documents=1, chunks=1, dim=1, views=0), "views"),
-        (lambda: Collection(documents=1, chunks=1, dim=1, vectors=-1), "vectors"),
-        (lambda: Collection(documents=1, chunks=1, dim=1, vectors=inf), "vectors"),
-        (lambda: Cluster(vector_index="pq"), "vector_index"),
-        (lambda: Cluster(replicas=-1), "replicas"),
-        (lambda: Cluster(nodes=0), "nodes"),
-        (lambda: Cluster(heap_share=1.0), "heap_share"),
-        (lambda: Cluster(shard_gb=0), "shard_gb"),
-        (lambda: Cluster(node_memory_gb=-1), "node_memory_gb"),
+        (Collection, "documents", 0), (Collection, "chunks", True), (Collection, "dim", 1.5),
+        (Collection, "characters", nan), (Collection, "views", 0), (Collection, "vectors", inf),
+        (Cluster, "vector_index", "pq"), (Cluster, "replicas", -1), (Cluster, "nodes", 0),
+        (Cluster, "heap_share", 1.0), (Cluster, "shard_gb", 0), (Cluster, "node_memory_gb", -1),
     ],
-)
-def test_what_no_collection_or_cluster_can_be_is_refused_by_name(make, name: str) -> None:
+)  # fmt: skip
+def test_what_no_collection_or_cluster_can_be_is_refused_by_name(make, name: str, value: object) -> None:
+    sound = {"documents": 1, "chunks": 1, "dim": 1} if make is Collection else {}
     with pytest.raises(ParameterError, match=name):
-        make()
+        make(**{**sound, name: value})
+
+
+ASKED = ("plan", "--documents", "1000", "--chunks", "100000000", "--dim", "1024")
+
+
+def call(*arguments: str, code: int = 0):
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "100"})
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def planned(*arguments: str):
+    return json.loads(call(*ASKED, *arguments, "--json").stdout)
+
+
+def test_it_says_memory_disk_shards_and_hours() -> None:
+    shown = call(*ASKED).stdout
+    for word in ("218 GB", "memory of vectors", "disk", "shards", "reading and cutting", "embedding", "indexing"):
+        assert word in shown
+    assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("option", "changes"),
+    [
+        (("--documents", "50000000"), "disk_bytes"),
+        (("--characters", "2000"), "disk_bytes"),
+        (("--views", "3"), "vector_bytes"),
+        (("--vector-index", "bbq_hnsw"), "vector_bytes"),
+        (("--replicas", "0"), "disk_bytes"),
+        (("--nodes", "7"), "index_hours"),
+        (("--node-memory", "128"), "nodes_for_memory"),
+        (("--shard-size", "10"), "shards"),
+        (("--workers", "4"), "prepare_hours"),
+        (("--embed-rate", "10"), "embed_hours"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else given,
+)
+def test_every_option_counts(option: tuple[str, ...], changes: str) -> None:
+    assert planned(*option)["plan"][changes] != planned()["plan"][changes]
+
+
+def test_what_no_cluster_can_be_is_said_in_words() -> None:
+    result = call(*ASKED, "--node-memory", "0", code=2)
+    assert "node_memory_gb must be a finite number > 0" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".png", ".html"])
+def test_the_picture_is_written(tmp_path, suffix: str) -> None:
+    target = tmp_path / f"plan{suffix}"
+    result = call(*ASKED, "--plot", str(target))
+    assert target.stat().st_size > 10_000
+    assert str(target) in result.stderr.replace("\n", "")
+
+
+def test_the_picture_states_what_was_measured_and_what_is_computed() -> None:
+    picture = size_curves(Collection(documents=10, chunks=2_000_000, dim=256), Cluster(), MEASURED)
+    assert isinstance(picture, Picture)
+    for chunks, _ in MEASURED.latency_ms:
+        assert f"{chunks:,} chunks" in picture.caption
+    assert f"chunks^{MEASURED.slope:.2f}" in picture.caption
+    assert "computed" in picture.caption
+
+
+def test_units() -> None:
+    assert [in_bytes(n) for n in (12, 1_500, 2.5e9, 1.34e12)] == ["12 B", "1.5 kB", "2.5 GB", "1.34 TB"]
+    assert [in_hours(h) for h in (0.001, 0.5, 3.14159, 480)] == ["3.6 s", "30 min", "3.14 h", "20 days"]

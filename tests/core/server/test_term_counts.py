@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
-from search_server import SearchServer
 
 from catena.text import TermMatcher
 from catena_server import IndexLayout, repeated
-from catena_server.term_counts import (
+from catena_server.route_search import (
     LONGEST_SPAN,
     MOST_SPANS,
     CountCache,
@@ -62,43 +62,43 @@ def test_a_log_that_is_pasted_in_asks_for_a_bounded_number_of_short_spans() -> N
 
 
 def test_words_and_terms_are_counted_in_one_request() -> None:
-    server = SearchServer(SOURCES)
-    facts = server.drive(find_counts(LAYOUT, CountCache(), words=["ram", "of", "unheard"], spans=["lora", "wifi"]))
+    server = FakeServer.holding("c-facts", SOURCES)
+    facts = server.run(find_counts(LAYOUT, CountCache(), words=["ram", "of", "unheard"], spans=["lora", "wifi"]))
     assert facts == TermCounts(views=2, words={"ram": 2, "of": 1}, terms=("lora",))
     assert len(server.calls) == 1
 
 
 def test_words_of_nested_views_are_counted_among_these() -> None:
-    server = SearchServer(SOURCES)
-    facts = server.drive(find_counts(LAYOUT, CountCache(), words=["ram", "which"], view="questions"))
+    server = FakeServer.holding("c-facts", SOURCES)
+    facts = server.run(find_counts(LAYOUT, CountCache(), words=["ram", "which"], view="questions"))
     assert facts == TermCounts(views=2, words={"ram": 2, "which": 1}, terms=())
 
 
 def test_a_term_is_asked_as_often_as_any_chunk_carries_it() -> None:
-    values = SearchServer(SOURCES).drive(find_values(("esp32", "lora"), LAYOUT, CountCache()))
+    values = FakeServer.holding("c-facts", SOURCES).run(find_values(("esp32", "lora"), LAYOUT, CountCache()))
     assert values == ("esp32", "esp32\x1f2", "esp32\x1f3", "lora")
 
 
 def test_what_was_counted_a_moment_ago_is_not_asked_again() -> None:
-    server, clock = SearchServer(SOURCES), Clock()
+    server, clock = FakeServer.holding("c-facts", SOURCES), Clock()
     cache = CountCache(seconds=5.0, clock=clock)
-    first = server.drive(find_counts(LAYOUT, cache, words=["ram", "of"], spans=["lora"]))
-    share = server.drive(find_counts(LAYOUT, cache, words=["ram"], spans=["lora"]))
+    first = server.run(find_counts(LAYOUT, cache, words=["ram", "of"], spans=["lora"]))
+    share = server.run(find_counts(LAYOUT, cache, words=["ram"], spans=["lora"]))
     assert (share.words, share.terms) == ({"ram": 2}, first.terms)
     assert len(server.calls) == 1
-    server.drive(find_counts(LAYOUT, cache, words=["ram", "much"]))
+    server.run(find_counts(LAYOUT, cache, words=["ram", "much"]))
     assert server.bodies[1]["aggs"] == {"words": {"filters": {"filters": [{"term": {"words.of_headed": "much"}}]}}}
     clock.now = 5.0
-    server.drive(find_counts(LAYOUT, cache, words=["ram"]))
+    server.run(find_counts(LAYOUT, cache, words=["ram"]))
     assert len(server.calls) == 3
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_cache_forgets_when_something_is_written_and_keeps_nothing_for_no_time(seconds: float) -> None:
-    server, cache = SearchServer(SOURCES), CountCache(seconds=seconds)
-    server.drive(find_counts(LAYOUT, cache, words=["ram"]))
+    server, cache = FakeServer.holding("c-facts", SOURCES), CountCache(seconds=seconds)
+    server.run(find_counts(LAYOUT, cache, words=["ram"]))
     cache.clear()
-    server.drive(find_counts(LAYOUT, cache, words=["ram"]))
+    server.run(find_counts(LAYOUT, cache, words=["ram"]))
     assert len(server.calls) == 2
 
 
@@ -110,12 +110,12 @@ def test_a_cache_forgets_when_something_is_written_and_keeps_nothing_for_no_time
     ],
 )
 def test_what_was_asked_before_a_writing_is_not_kept_after_it(asking: Any) -> None:
-    cache, server = CountCache(), SearchServer(SOURCES)
+    cache, server = CountCache(), FakeServer.holding("c-facts", SOURCES)
     step = asking(cache)
     calls = next(step)
     cache.clear()
     with pytest.raises(StopIteration):
-        step.send([server._reply(call) for call in calls])
+        step.send([server.reply(call) for call in calls])
     assert next(asking(cache)) == calls
 
 
@@ -132,11 +132,3 @@ def test_words_in_most_of_many_views_are_left_out_unless_there_are_no_others(
     views: int, words: Mapping[str, int], telling: tuple[str, ...]
 ) -> None:
     assert TermCounts(views=views, words=words, terms=()).telling() == telling
-
-
-def test_whether_a_field_is_there_is_asked_once() -> None:
-    server, cache = SearchServer(SOURCES), CountCache(seconds=60.0)
-    assert server.drive(is_mapped("vectors.default", LAYOUT, cache))
-    assert server.drive(is_mapped("vectors.default", LAYOUT, cache))
-    assert not server.drive(is_mapped("vectors.of_table", LAYOUT, cache))
-    assert [call.method for call in server.calls] == ["GET", "GET"]

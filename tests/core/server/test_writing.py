@@ -6,12 +6,9 @@ import contextlib
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from entry_cases import DIM, LAYOUT, additions, plain
+from entry_cases import DIM, plain
 from fake_server import FakeServer, Killed
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from catena.effects import Step
 from catena.model import (
@@ -26,7 +23,7 @@ from catena.model import (
 )
 from catena_server import BulkOptions, IndexLayout, entry_actions
 from catena_server.contents import fingerprint, get, verify
-from catena_server.indices import create, loading, open_layout, open_or_create, refresh
+from catena_server.index_layout import create, loading, open_layout, open_or_create
 from catena_server.writing import Written, delete, put, record
 
 ES = "elasticsearch"
@@ -53,32 +50,6 @@ def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, 
     for entry, _ in entries:
         assert fake.run(get(entry.document.id, layout)) == entry
     assert fake.run(verify(layout, ES)) == ()
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-@given(st.data(), additions(), additions(), st.integers(0, 200))
-def test_a_kill_after_any_call_loses_and_doubles_nothing(
-    data: st.DataObject, before: tuple[Entry, ViewVectors], after: tuple[Entry, ViewVectors], seed: int
-) -> None:
-    other = plain("e", 3, fingerprint="o")
-    after = replace(after[0], fingerprint="new"), after[1]
-    fake = server(LAYOUT)
-    fake.run(put([before, other], LAYOUT, ES))
-    first = len(fake.calls)
-    fake.run(put([after], LAYOUT, ES, options=SMALL))
-    calls = len(fake.calls) - first
-    kills = data.draw(st.lists(st.integers(0, calls - 1), max_size=3))
-    fake = server(LAYOUT)
-    fake.run(put([before, other], LAYOUT, ES))
-    for kill in kills:  # killed again and again, in the middle of the one or the other version
-        version = data.draw(st.sampled_from([before, after]))
-        fake.kill_after = len(fake.calls) + kill
-        with contextlib.suppress(Killed):
-            fake.run(put([version], LAYOUT, ES, options=SMALL))
-        fake.kill_after = None
-    fake.run(put([after], LAYOUT, ES, options=SMALL))
-    holds_exactly(fake, LAYOUT, after, other)
 
 
 def test_a_kill_at_each_call_of_a_replacement_is_mended_by_the_next_put() -> None:
@@ -177,7 +148,7 @@ def test_a_set_is_made_once_and_opened_as_what_it_is() -> None:
     assert fake.run(opened(PLAIN)) == PLAIN
     assert fake.run(open_layout("b-plain")) == PLAIN
     assert fake.run(opened(replace(PLAIN, several=("x",)))) == PLAIN  # it lies as it lies
-    assert set().union(*fake.indices().values()) == {"b-plain-chunks", "b-plain-documents", "b-plain-ledger"}
+    assert set().union(*fake.aliases().values()) == {"b-plain-chunks", "b-plain-documents", "b-plain-ledger"}
     with pytest.raises(ModelMismatchError, match=r"'laws' \(3 numbers each\), the given model is 'others' \(3\)"):
         fake.run(opened(replace(PLAIN, embedder="others")))
     with pytest.raises(ModelMismatchError):
@@ -194,32 +165,29 @@ def test_a_kill_while_a_set_is_made_is_mended_by_making_it_again() -> None:
             fake.run(opened(PLAIN))
         fake.kill_after = None
         assert fake.run(opened(PLAIN)) == PLAIN
-        assert len(fake.indices()) == 3
+        assert len(fake.aliases()) == 3
 
 
 def test_an_index_of_others_is_left_alone() -> None:
     fake = FakeServer()
     body = {"mappings": {"properties": {}}, "settings": {}, "aliases": {"b-plain-chunks": {}}}
-    fake._create("theirs", body)
+    fake.create("theirs", body)
     with pytest.raises(LibraryError, match="Catena did not make it; nothing was changed"):
         fake.run(opened(PLAIN))
-    body["mappings"]["_meta"] = {"catena": {**PLAIN.to_meta(), "format": 99}}  # type: ignore[index]
+    fake.indices["theirs"].mappings["_meta"] = {"catena": {**PLAIN.to_meta(), "format": 99}}
     with pytest.raises(LibraryError, match="of format 99"):
         fake.run(open_layout("b-plain"))
-    fake._create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-chunks": {}}})
+    fake.create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-chunks": {}}})
     with pytest.raises(LibraryError, match="leads to 2 indices"):
         fake.run(open_layout("b-plain"))
 
 
 def test_a_set_that_is_gone_is_not_made_by_writing() -> None:
     fake = server()
-    for index in fake.indices():
-        fake._delete(index)
-    fake._create(
-        "other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-documents": {}, "b-plain-chunks": {}}}
-    )
+    fake.indices.clear()
+    fake.create("other", {"mappings": {}, "settings": {}, "aliases": {"b-plain-documents": {}, "b-plain-chunks": {}}})
     fake.run(put([plain("d", 1)], PLAIN, ES))
-    assert set(fake.indices()) == {"other"}
+    assert set(fake.aliases()) == {"other"}
     with pytest.raises(ServerError, match="writing the ledger: 1 of 1 were refused"):
         fake.run(record([Outcome(source="s", document_id="d", state="indexed")], PLAIN))
 
@@ -229,7 +197,7 @@ def test_loading_brings_refreshes_and_replicas_back_after_success_and_failure() 
     fake = server(layout)
 
     def settings_of() -> tuple[object, object]:
-        found = fake._indices["b-plain-chunks-1"].settings
+        found = fake.indices["b-plain-chunks-1"].settings
         return found["index.refresh_interval"], found["index.number_of_replicas"]
 
     def failing() -> object:
@@ -244,35 +212,15 @@ def test_loading_brings_refreshes_and_replicas_back_after_success_and_failure() 
     report = fake.run(loading(put([plain("d", 1)], layout, ES), layout))
     assert settings_of() == (None, 2)
     assert len(report.written) == 1
-    assert len(fake._indices["b-plain-chunks-1"].seen) == 1  # refreshed
-
-
-def test_searches_see_what_was_written_after_a_refresh() -> None:
-    fake = server()
-    fake.run(put([plain("d", 1)], PLAIN, ES))
-    assert fake._indices["b-plain-chunks-1"].seen == {}
-    fake.run(refresh(PLAIN))
-    assert len(fake._indices["b-plain-chunks-1"].seen) == 1
+    assert len(fake.indices["b-plain-chunks-1"].seen) == 1  # refreshed
 
 
 def test_the_kinds_of_view_get_their_fields_before_they_are_written() -> None:
     fake = server()
     entry, vectors = plain("d", 1)
     fake.run(put([(entry, vectors)], PLAIN, ES))
-    fields = fake._indices["b-plain-chunks-1"].mappings["properties"]["words"]["properties"]
+    fields = fake.indices["b-plain-chunks-1"].mappings["properties"]["words"]["properties"]
     assert fields == {"of_headed": {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}}
     calls = len(fake.calls)
     fake.run(put([(entry, vectors)], PLAIN, ES, known=("headed", "")))
     assert not [call for call in fake.calls[calls:] if call.path.endswith("_mapping")]
-
-
-def test_vectors_are_not_changed_and_zero_ones_are_left_out() -> None:
-    entry, vectors = plain("d", 2)
-    rows = np.array([[0, 0, 0], [0.6, 0.8, 0]], np.float32)
-    before = rows.copy()
-    fake = server()
-    fake.run(put([(entry, replace(vectors, rows=rows))], PLAIN, ES))
-    held = fake.documents("b-plain-chunks")
-    assert "vectors" not in held[entry.chunks[0].id]
-    assert np.float32(held[entry.chunks[1].id]["vectors"]["default"]).tolist() == rows[1].tolist()
-    assert (rows == before).all()

@@ -35,8 +35,7 @@ from catena_server.bulk import BulkFailure, BulkOptions
 from catena_server.bulk_processes import Lost, Work, through_processes
 from catena_server.calls import Flavour, Transport
 from catena_server.contents import fingerprints_read
-from catena_server.index_layout import IndexLayout, kept_as
-from catena_server.indices import check_layout, create, open_layout, refresh
+from catena_server.index_layout import IndexLayout, check_layout, create, kept_as, open_layout, refresh
 from catena_server.store import ServerOptions, calling
 from catena_server.writing import PreparedDocument, put_actions, record
 

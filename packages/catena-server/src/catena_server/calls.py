@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from catena.effects import Failed, Step, ask, together
@@ -74,6 +75,30 @@ class Transport(Protocol):
             ServerError: the server refused, or could not be reached; `status` and `kind` say how.
         """
         ...
+
+
+class Closing(ABC):
+    """Holds connections, which the end of its `with` or `async with` closes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the connections, those of this event loop, too."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 T = TypeVar("T")

@@ -9,22 +9,22 @@ import json
 import os
 import ssl
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite, nan
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from catena.effects import redact, retry_after_seconds
-from catena.model import ParameterError, ServerError
-from catena_server.calls import Call, Flavour
+from catena.model import MissingExtraError, ParameterError, ServerError
+from catena_server.calls import Call, Closing, Flavour
 
 
-class ClientTransport(ABC):
+class ClientTransport(Closing):
     """The common part of the transports of both products; see `Transport`.
 
     Clients that are given are used as they stand, and neither changed nor closed. No credential shows in `repr`, in
@@ -38,6 +38,8 @@ class ClientTransport(ABC):
             neither this nor `aclient`, asyncio is answered in threads.
         owned: sync clients that `close` closes.
     """
+
+    _driver: ClassVar[tuple[str, str, Flavour, str]]  # the client's module and package, its product, its sync class
 
     def __init__(
         self,
@@ -82,14 +84,44 @@ class ClientTransport(ABC):
             return server
         return kind(server) if isinstance(server, client) else kind(aclient=server)  # type: ignore[no-any-return]
 
-    @staticmethod
-    @abstractmethod
-    def _clients() -> tuple[Any, Any]:
+    @classmethod
+    def _clients(cls) -> tuple[Any, Any]:
         """Return the types of the sync and of the async client.
 
         Raises:
             MissingExtraError: the client is not installed.
         """
+        module, package, flavour, name = cls._driver
+        if find_spec(module) is None:
+            raise MissingExtraError(package, f"catena-server[{flavour}]")
+        client = import_module(module)
+        return getattr(client, name), getattr(client, f"Async{name}")
+
+    @classmethod
+    def _given(cls, client: Any, aclient: Any) -> tuple[Any, Any]:
+        """Return which client was given, the sync one of both, and the type of sync ones.
+
+        Raises:
+            MissingExtraError: the client is not installed.
+            ParameterError: neither is given, or something else.
+        """
+        kind, akind = cls._clients()
+        if not isinstance(client, kind | None) or not isinstance(aclient, akind | None):
+            what = f"an {kind.__name__} and an {akind.__name__}"
+            raise ParameterError("client, aclient", "other types", what)
+        if client is None and aclient is None:
+            raise ParameterError("client", None, f"an {kind.__name__}, or `aclient` an {akind.__name__}")
+        return client or aclient, kind
+
+    @classmethod
+    def _own(cls, make: Callable[[], Any], make_async: Callable[[Self], Any] | None) -> Self:
+        """Return a transport with clients of its own; where asyncio is answered in threads, no async one is made."""
+        kind: Any = cls
+        transport: Self = kind(made(make, f"{cls._driver[2]}-py"))
+        transport._owned = (transport._client,)
+        if find_spec("aiohttp") is not None and make_async is not None:
+            transport._make_async = lambda: make_async(transport)
+        return transport
 
     @property
     def identity(self) -> str:
@@ -147,22 +179,6 @@ class ClientTransport(ABC):
             await self._hang_up(client)
         self.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
     async def _client_of_loop(self) -> Any:
         loop = asyncio.get_running_loop()
         found = self._by_loop.get(loop)
@@ -188,9 +204,16 @@ class ClientTransport(ABC):
     def _request(self, client: Any, call: Call, arguments: dict[str, Any]) -> Any:
         """Return the client's answer, or what awaits it."""
 
-    @abstractmethod
     def _reply(self, call: Call, response: Any) -> Any:
-        """Return the body of an answer."""
+        """Return the body of an answer; clients take it for one when a HEAD finds nothing."""
+        body = getattr(response, "body", response)  # elasticsearch-py's answers hold more than the body
+        if call.method != "HEAD":
+            return body
+        if body:
+            return True
+        if call.missing_ok:
+            return None
+        raise self._server.refused(call, 404, None)
 
     @abstractmethod
     def _failure(self, call: Call, error: Exception) -> ServerError | None:
@@ -294,6 +317,17 @@ class Server:
         what = f"{_shown(call)} failed{f': {words}' if words else ''}"
         what += f". {_kept(call, carried_out_maybe=kind != 'tls')}. Try: {do_next}"
         return ServerError(self.identity, what, retry, None, None, kind)
+
+    def unreadable(self, call: Call, product: str) -> ServerError:
+        """Return the error for an answer that is no JSON; the client's text would repeat the whole of it."""
+        hint = f"check that this is the address of {product} itself"
+        return self.unreached(call, "unreadable", "the answer is no JSON", hint, retry=False)
+
+    def misused(self, call: Call, error: Exception, kind: str = "client", hint: str = "") -> ServerError:
+        """Return the error for what a client refuses by itself."""
+        told = f"{type(error).__name__}: {error}"
+        hint = hint or "the settings of the client that was given"
+        return self.unreached(call, kind, told, hint, retry=False)
 
     def timed_out(self, call: Call, told: object) -> ServerError:
         """Return the error for an answer that did not come in time."""

@@ -19,8 +19,7 @@ from catena_server.actions import figure_id, piece_id, record_id
 from catena_server.calls import Call, Cursor, Flavour, ResultPage, kept_by_id, page_of, quoted, search_call, searched
 from catena_server.encoding import restored
 from catena_server.filters import field_of
-from catena_server.index_layout import PARTS, IndexLayout, Part
-from catena_server.indices import refresh
+from catena_server.index_layout import PARTS, IndexLayout, Part, refresh
 from catena_server.restoring import StoredChunk, entry_of, figure_of, of_our_form, outcome_of, stored_chunk
 from catena_server.writing import fingerprints
 

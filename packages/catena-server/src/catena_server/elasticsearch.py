@@ -6,11 +6,10 @@ The client's own node pool, TLS and authentication are used; what may be tried a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakKeyDictionary
 
-from catena.model import MissingExtraError, ParameterError, ServerError
+from catena.model import ParameterError, ServerError
 from catena_server.calls import Call
 from catena_server.client_transport import (
     ClientTransport,
@@ -47,14 +46,10 @@ class ElasticsearchTransport(ClientTransport):
         ParameterError: neither client is given.
     """
 
-    def __init__(self, client: Elasticsearch | None = None, aclient: AsyncElasticsearch | None = None) -> None:
-        Elasticsearch, AsyncElasticsearch = self._clients()
+    _driver = ("elasticsearch", "elasticsearch", "elasticsearch", "Elasticsearch")
 
-        if not isinstance(client, Elasticsearch | None) or not isinstance(aclient, AsyncElasticsearch | None):
-            raise ParameterError("client, aclient", "other types", "an Elasticsearch and an AsyncElasticsearch")
-        given = client or aclient
-        if given is None:
-            raise ParameterError("client", None, "an Elasticsearch, or `aclient` an AsyncElasticsearch")
+    def __init__(self, client: Elasticsearch | None = None, aclient: AsyncElasticsearch | None = None) -> None:
+        given, kind = self._given(client, aclient)
         nodes = [node.config for node in given.transport.node_pool.all()]
         headers = [given._headers, *(node.headers for node in nodes)]  # private: nothing else holds them
         server = Server.of(
@@ -66,18 +61,10 @@ class ElasticsearchTransport(ClientTransport):
         self._timed: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
         twin = None
         if client is None:
-            twin = client = Elasticsearch(nodes)
+            twin = client = kind(nodes)
             twin._headers = given._headers.copy()  # made here: for its credentials
         tuned = None if aclient is None else self._tuned(aclient)
         super().__init__(server, self._tuned(client), tuned, owned=() if twin is None else (twin,))
-
-    @staticmethod
-    def _clients() -> tuple[Any, Any]:
-        if find_spec("elasticsearch") is None:
-            raise MissingExtraError("elasticsearch", "catena-server[elasticsearch]")
-        import elasticsearch
-
-        return elasticsearch.Elasticsearch, elasticsearch.AsyncElasticsearch
 
     @classmethod
     def connect(
@@ -117,8 +104,7 @@ class ElasticsearchTransport(ClientTransport):
             MissingExtraError: the client is not installed.
             ParameterError: an address or a setting cannot be used.
         """
-        Elasticsearch, AsyncElasticsearch = cls._clients()
-
+        kind, akind = cls._clients()
         if (url is None) == (cloud_id is None):
             raise ParameterError("url", None if url is None else "***", "given, or cloud_id, and not both")
         where = None if url is None else addresses(url)
@@ -141,11 +127,7 @@ class ElasticsearchTransport(ClientTransport):
         settings = {name: value for name, value in settings.items() if value is not None}
         if not verify_certs:
             settings |= {"verify_certs": False, "ssl_show_warn": False}
-        transport = cls(made(lambda: Elasticsearch(**settings), "elasticsearch-py"))
-        transport._owned = (transport._client,)
-        if find_spec("aiohttp") is not None:
-            transport._make_async = lambda: transport._tuned(AsyncElasticsearch(**settings))
-        return transport
+        return cls._own(lambda: kind(**settings), lambda own: own._tuned(akind(**settings)))
 
     def _tuned(self, client: Any) -> Any:
         """Return a client over the same connections that leaves repetition to the driver, but for other nodes."""
@@ -166,15 +148,6 @@ class ElasticsearchTransport(ClientTransport):
 
     def _request(self, client: Any, call: Call, arguments: dict[str, Any]) -> Any:
         return self._limited(client, call.seconds).perform_request(**arguments)
-
-    def _reply(self, call: Call, response: Any) -> Any:
-        if call.method != "HEAD":
-            return response.body
-        if response.meta.status != 404:
-            return True
-        if call.missing_ok:
-            return None
-        raise self._server.refused(call, 404, None)  # the client takes it for an answer
 
     def _limited(self, client: Any, seconds: float | None) -> Any:
         """Return the client with a time limit; kept, as the making of one takes longer than a small answer."""
@@ -202,14 +175,13 @@ class ElasticsearchTransport(ClientTransport):
         if isinstance(error, es.ConnectionError | OSError):
             failure = server.untrusted if about_tls(error, (error.__context__,)) else server.out_of_reach
             return failure(call, told)
-        kind, told, hint = "client", f"{type(error).__name__}: {error}", "the settings of the client that was given"
+        if isinstance(error, es.SerializationError):
+            return server.unreadable(call, "Elasticsearch")
+        kind, hint = "client", ""
         if isinstance(error, es.UnsupportedProductError):
             kind = "unsupported_product"
             hint = "catena_server.opensearch for OpenSearch; for a proxy, one that passes X-Elastic-Product on"
-        elif isinstance(error, es.SerializationError):  # its text repeats the whole answer
-            kind, told = "unreadable", "the answer is no JSON"
-            hint = "check that this is the address of Elasticsearch itself"
-        return server.unreached(call, kind, told, hint, retry=False)
+        return server.misused(call, error, kind, hint)
 
 
 def _host(host: str) -> str:

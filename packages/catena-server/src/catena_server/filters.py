@@ -90,7 +90,7 @@ def filter_query(where: Where) -> Clause:
     """
     check(where)
     try:
-        clause = _filter(where)
+        clause = written(where, lambda key, name, operand: _OPERATORS[name](_key(key), operand))
     except _Refused as refused:
         raise FilterError(where, str(refused)) from None
     if (depth := _depth(clause)) > DEEPEST:
@@ -174,19 +174,18 @@ def _written(number: int) -> str:
     return "\ud7ff" + "".join(chr(0xD7FC + number // 3**place % 3) for place in range(6, -1, -1))
 
 
-def _filter(where: Where) -> Clause:
-    return all_of(_item(key, value) for key, value in where.items())
+def written(where: Where, operation: Callable[[str, str, Any], Clause]) -> Clause:
+    """Return a filter as one clause; `operation(key, operator, operand)` writes what it says of a field."""
 
+    def item(key: str, value: Any) -> Clause:
+        if key in {"$and", "$or"}:
+            return (all_of if key == "$and" else any_of)(written(part, operation) for part in value)
+        if key == "$not":
+            return negated(written(value, operation))
+        operations = value if isinstance(value, Mapping) else {"$eq": value}
+        return all_of(operation(key, name, operand) for name, operand in operations.items())
 
-def _item(key: str, value: Any) -> Clause:
-    if key == "$and":
-        return all_of(map(_filter, value))
-    if key == "$or":
-        return any_of(map(_filter, value))
-    if key == "$not":
-        return negated(_filter(value))
-    operations = value if isinstance(value, Mapping) else {"$eq": value}
-    return all_of(_OPERATORS[name](_key(key), operand) for name, operand in operations.items())
+    return all_of(item(key, value) for key, value in where.items())
 
 
 def _in(key: str, operands: Iterable[Any]) -> Clause:

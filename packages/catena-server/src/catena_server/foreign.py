@@ -8,20 +8,25 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from catena import Chunk, Hit, Provenance, Ranking, Scale, Services, arun, run
-from catena.effects import Certificate, Fused, Handler, Retry, Search, SearchFused, Step, ask
+from catena.effects import Fused, Handler, Retry, Search, SearchFused, Step, ask
 from catena.model import LibraryError, ModelMismatchError, ParameterError
 from catena.text import TermMatcher, normalise_term
 from catena_server.calls import Call, Transport, quoted
 from catena_server.filters import ALL, Clause, all_of
 from catena_server.foreign_fields import (
+    IDS,
     MOST,
     FieldType,
+    FilterFields,
     ForeignFields,
     ForeignIndex,
     candidate_terms,
     chunk_of_hit,
     cosine_of,
     dense_body,
+    documents_clause,
+    foreign_filter,
+    ids_clause,
     keyword_body,
     known_terms,
     known_terms_body,
@@ -29,7 +34,6 @@ from catena_server.foreign_fields import (
     read_mapping,
     texts_body,
 )
-from catena_server.foreign_filters import IDS, FilterFields, documents_clause, foreign_filter, ids_clause
 from catena_server.fused_search import FormulaWeights, ScoreParts, SeenChunks, TopChunks, top_chunks
 from catena_server.queries import DENSE, KEYWORD, LEXICAL, count_of, ladder
 
@@ -150,22 +154,13 @@ class ForeignStore:
         terms = (yield from self._terms(request.query, types)) if self._has_terms(weights) else ()
         if len(terms) > MOST_TERMS:
             return None
-        scoring = FormulaWeights(
-            dense=weights.get(DENSE, 0.0),
-            lexical=weights.get(LEXICAL, 0.0),
-            keyword=weights.get(KEYWORD, 0.0),
-            best=best,
-        )
         formula = ForeignFormula(
-            query=request.query, k=request.k, at=self.fields, scoring=scoring, vector=vector, field=field,
-            terms=terms, allowed=allowed,
+            query=request.query, k=request.k, at=self.fields, scoring=FormulaWeights.of(weights, best),
+            vector=vector, field=field, terms=terms, allowed=allowed,
         )  # fmt: skip
         top, seen = yield from fused_hits(formula, self._asked)
         ranking = yield from self._read(top.best, seen.parts, types)
-        certificate = Certificate(
-            exact=top.is_exact, neighbours=formula.neighbours, rows=len(seen.parts), gap=top.gap
-        )
-        return Fused(ranking=ranking, best=best, certificate=certificate)
+        return top.fused(ranking, best, seen, formula.neighbours)
 
     def _has_terms(self, weights: Mapping[str, float]) -> bool:
         return KEYWORD in weights and self.fields.critical_field is not None
@@ -187,15 +182,9 @@ class ForeignStore:
             return Ranking((), Scale.NORMALIZED)
         reply = yield from self._asked(texts_body([chunk_id for chunk_id, _ in best], self.fields))
         chunks = {hit["_id"]: self._chunk(hit, types) for hit in reply["hits"]["hits"]}
+        views = dict.fromkeys(FORMULA_ROUTES, VIEW)
         hits = (
-            Hit(
-                chunks[chunk_id],
-                score,
-                tuple(
-                    Provenance(route=route, rank=None, score=raw, view=VIEW)
-                    for route, raw in parts[chunk_id].raw().items()
-                ),
-            )
+            Hit(chunks[chunk_id], score, parts[chunk_id].ways(views))
             for chunk_id, score in best
             if chunk_id in chunks
         )
@@ -473,16 +462,14 @@ def fused_hits(formula: ForeignFormula, asked: Ask) -> Step[tuple[TopChunks, See
         if top.is_exact:
             break
         if top.unseen > top.threshold and seen.by_words > top.threshold - seen.farthest:
-            least = max(top.threshold - seen.farthest - 2 * formula.scoring.slack, 0.0)
+            least = top.least(seen, formula.scoring)
             seen, size = (yield from _spoken(formula, asked, seen, size, least)), min(size * 4, MOST)
         elif top.lacking:
             ids = top.lacking[: formula.rows]
             reply = yield from asked(formula.cosines_body(ids), {})
             similarity = formula.field.similarity if formula.field else ""
             cosines = {row["_id"]: cosine_of(row["_score"], similarity) for row in reply["hits"]["hits"]}
-            seen = seen.with_parts(
-                {one: replace(seen.parts[one], cosine=cosines.get(one), is_compared=True) for one in ids}
-            )
+            seen = seen.compared(ids, cosines)
         else:
             break
         top = top_chunks(seen, formula.scoring, formula.k)
@@ -497,14 +484,7 @@ def _first(formula: ForeignFormula, asked: Ask) -> Step[SeenChunks]:
     rows = reply["hits"]["hits"]
     parts = {row["_id"]: formula.parts(row) for row in rows}
     last = float(rows[-1]["_score"]) if len(rows) >= formula.rows else -inf
-    cosines = [one.cosine for one in parts.values() if one.cosine is not None]
-    farthest = 0.0
-    if formula.neighbours and (len(cosines) >= formula.neighbours or last > -inf):
-        nearest = ScoreParts(cosine=min(cosines)) if cosines else ScoreParts(cosine=1.0)
-        farthest = formula.scoring.score(nearest) + formula.scoring.slack
-    if not farthest:  # no vector is left that was not compared
-        parts = {one: replace(found, is_compared=True) for one, found in parts.items()}
-    return SeenChunks(parts=parts, farthest=farthest, last=last)
+    return SeenChunks.first(parts, last, formula.scoring, neighbours=formula.neighbours)
 
 
 def _spoken(formula: ForeignFormula, asked: Ask, seen: SeenChunks, rows: int, least: float) -> Step[SeenChunks]:

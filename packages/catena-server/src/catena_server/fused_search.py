@@ -18,9 +18,9 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from catena import Hit, Provenance, Ranking, Scale
-from catena.effects import Certificate, Fused, SearchFused, Step, ask
+from catena.effects import Certificate, Fused, SearchFused, Step
 from catena.model import DEFAULT_VIEW, ParameterError, ServerError, check_options
-from catena_server.calls import search_call, side_by_side
+from catena_server.calls import side_by_side
 from catena_server.index_layout import IndexLayout
 from catena_server.queries import (
     DENSE,
@@ -37,22 +37,25 @@ from catena_server.queries import (
     words_body,
     words_query,
 )
-from catena_server.restoring import SOURCE_FIELDS, chunk_of, embedded_of, rows_in, sources
+from catena_server.restoring import SOURCE_FIELDS, chunk_of, embedded_of, rows_found, sources
 from catena_server.route_search import (
     DECIMALS,
     ROUTES,
     TERMS_VIEW,
     QueryOptions,
+    TermCounts,
     asked_words,
     checked_vector,
     cosine_of,
     emptiness,
     filters_of,
+    find_counts,
+    find_values,
     nearest_to,
     over_all_shards,
+    spans_of,
     words_of,
 )
-from catena_server.term_counts import TermCounts, find_counts, find_values, spans_of
 
 MOST_COMPARED = 1_000  # chunks whose vectors are compared by one further request
 _SCORES = {"filter_path": "hits.hits._id,hits.hits._score"}
@@ -153,10 +156,7 @@ def search_fused(
     hits = hits_of(top.best, seen.parts, sources_by_id)
     ranking = Ranking(hits, Scale.NORMALIZED, () if hits else (yield from emptiness(layout)))
     nearest = question.formula.nearest
-    certificate = Certificate(
-        exact=top.is_exact, neighbours=nearest.k if nearest else 0, rows=len(seen.parts), gap=top.gap
-    )
-    return Fused(ranking=ranking, best=question.scoring.best, certificate=certificate)
+    return top.fused(ranking, question.scoring.best, seen, nearest.k if nearest else 0)
 
 
 def weights_of(request: SearchFused) -> dict[str, float] | None:
@@ -192,7 +192,7 @@ def prepared(
     nearest = _nearest(request, weights[DENSE], layout, how, neighbours)
     rows = min(max(options.rows, request.k + 1), MOST)
     return FusedQuestion(
-        scoring=FormulaWeights(dense=weights[DENSE], lexical=weights[LEXICAL], keyword=weights[KEYWORD], best=best),
+        scoring=FormulaWeights.of(weights, best),
         formula=Formula(
             nearest=nearest,
             words=words if best > 0 else (),
@@ -219,8 +219,8 @@ def _best(
     if request.best is not None or not words:
         return request.best or 0.0
     body = {**how.dialect.body(should=[words_query(words, layout)], filters=filters), **rows_of(1)}
-    (reply,) = yield from ask([search_call(layout.alias("chunks"), body, params=_SCORES | over_all_shards(layout))])
-    return max((round(row["_score"] * how.dialect.bm25_unit, DECIMALS) for row in rows_in(reply)), default=0.0)
+    rows = yield from rows_found(layout, body, _SCORES | over_all_shards(layout))
+    return max((round(row["_score"] * how.dialect.bm25_unit, DECIMALS) for row in rows), default=0.0)
 
 
 def _nearest(request: SearchFused, weight: float, layout: IndexLayout, how: QueryOptions, k: int) -> Nearest | None:
@@ -251,14 +251,18 @@ def _bounded(question: FusedQuestion, seen: SeenChunks) -> Step[SeenChunks]:
     nearest = question.formula.nearest
     if nearest is None:
         return seen
-    wanted = replace(nearest, boost=1.0, name="")
-    body = {**question.how.dialect.body(nearest=wanted, filters=nearest.filters), **rows_of(nearest.k)}
-    (reply,) = yield from ask([search_call(question.layout.alias("chunks"), body, params=_SCORES)])
-    cosines = [cosine_of(row["_score"]) for row in rows_in(reply)]
+    cosines = yield from _cosines(question, nearest)
     if len(cosines) < nearest.k:  # no vector is left that was not compared
         return replace(seen, farthest=0.0)
-    part = question.scoring.score(ScoreParts(cosine=min(cosines))) + question.scoring.slack
-    return replace(seen, farthest=min(part, seen.farthest))
+    return replace(seen, farthest=min(question.scoring.most(min(cosines.values())), seen.farthest))
+
+
+def _cosines(question: FusedQuestion, nearest: Nearest) -> Step[dict[str, float]]:
+    """Return the cosines of the neighbours alone, by chunk id."""
+    wanted = replace(nearest, boost=1.0, name="")
+    body = {**question.how.dialect.body(nearest=wanted, filters=nearest.filters), **rows_of(nearest.k)}
+    rows = yield from rows_found(question.layout, body, _SCORES)
+    return {row["_id"]: cosine_of(row["_score"]) for row in rows}
 
 
 def _formula(question: FusedQuestion) -> Step[tuple[SeenChunks, dict[str, Any]]]:
@@ -269,25 +273,16 @@ def _formula(question: FusedQuestion) -> Step[tuple[SeenChunks, dict[str, Any]]]
     body["_source"] = list(SOURCE_FIELDS)
     beside = "knn" in body  # such a search counts words over all shards by itself
     params = _ROWS if beside else _ROWS | over_all_shards(question.layout)
-    (reply,) = yield from ask([search_call(question.layout.alias("chunks"), body, params=params)])
-    found = rows_in(reply)
+    found = yield from rows_found(question.layout, body, params)
     parts = {row["_id"]: parts_of(row, question) for row in found}
     last = found[-1]["_score"] if len(found) >= rows else -inf
-    cosines = [one.cosine for one in parts.values() if one.cosine is not None]
-    farthest = 0.0
-    if formula.nearest is not None and (len(cosines) >= formula.nearest.k or last > -inf):
-        part = question.scoring.score(ScoreParts(cosine=min(cosines))) if cosines else formula.nearest.boost
-        farthest = part + question.scoring.slack
-    if not farthest:  # no vector is left that was not compared
-        parts = {one: replace(found, is_compared=True) for one, found in parts.items()}
-    sources_by_id = {row["_id"]: row["_source"] for row in found}
-    return SeenChunks(parts=parts, farthest=farthest, last=last), sources_by_id
+    seen = SeenChunks.first(parts, last, question.scoring, neighbours=formula.nearest.k if formula.nearest else 0)
+    return seen, {row["_id"]: row["_source"] for row in found}
 
 
 def _spoken(question: FusedQuestion, seen: SeenChunks, top: TopChunks, rows: int) -> Step[SeenChunks]:
     """Ask for the chunks that words and terms alone may lift into the ranking."""
-    least = max(top.threshold - seen.farthest - 2 * question.scoring.slack, 0.0)
-    found, last = yield from _by_words(question, rows=rows, least=least)
+    found, last = yield from _by_words(question, rows=rows, least=top.least(seen, question.scoring))
     return replace(seen.with_parts(found), by_words=last)
 
 
@@ -297,8 +292,7 @@ def _by_words(question: FusedQuestion, *, rows: int, least: float) -> Step[tuple
     if body is None:
         return {}, 0.0
     params = PARTS | over_all_shards(question.layout)
-    (reply,) = yield from ask([search_call(question.layout.alias("chunks"), body, params=params)])
-    found = rows_in(reply)
+    found = yield from rows_found(question.layout, body, params)
     last = found[-1]["_score"] if len(found) >= rows else least
     return {row["_id"]: parts_of(row, question) for row in found}, last
 
@@ -309,13 +303,8 @@ def _compared(question: FusedQuestion, seen: SeenChunks, top: TopChunks) -> Step
     nearest = question.formula.nearest
     assert nearest is not None  # nothing lacks where no vector is asked
     filters = [*nearest.filters, {"ids": {"values": list(asked)}}]
-    wanted = replace(nearest, k=len(asked), candidates=len(asked), filters=filters, boost=1.0, name="")
-    body = {**question.how.dialect.body(nearest=wanted, filters=filters), **rows_of(len(asked))}
-    (reply,) = yield from ask([search_call(question.layout.alias("chunks"), body, params=_SCORES)])
-    cosines = {row["_id"]: cosine_of(row["_score"]) for row in rows_in(reply)}
-    return seen.with_parts(
-        {one: replace(seen.parts[one], cosine=cosines.get(one), is_compared=True) for one in asked}
-    )
+    wanted = replace(nearest, k=len(asked), candidates=len(asked), filters=filters)
+    return seen.compared(asked, (yield from _cosines(question, wanted)))
 
 
 def parts_of(row: Mapping[str, Any], question: FusedQuestion) -> ScoreParts:
@@ -349,11 +338,7 @@ def hits_of(
     for chunk_id, score in best:
         if chunk_id in sources_by_id:
             views = {DENSE: embedded_of(sources_by_id[chunk_id]), KEYWORD: TERMS_VIEW, LEXICAL: DEFAULT_VIEW}
-            ways = tuple(
-                Provenance(route=route, rank=None, score=raw, view=views[route])
-                for route, raw in parts[chunk_id].raw().items()
-            )
-            hits.append(Hit(chunk_of(sources_by_id[chunk_id], chunk_id), score, ways))
+            hits.append(Hit(chunk_of(sources_by_id[chunk_id], chunk_id), score, parts[chunk_id].ways(views)))
     return tuple(hits)
 
 
@@ -381,6 +366,11 @@ class ScoreParts:
         keyword = {KEYWORD: float(self.count)} if self.count else {}
         return {**dense, **keyword, **({LEXICAL: self.bm25} if self.bm25 > 0 else {})}
 
+    def ways(self, views: Mapping[str, str]) -> tuple[Provenance, ...]:
+        """Return by which routes it was found, and through which view of each."""
+        raw = self.raw().items()
+        return tuple(Provenance(route=route, rank=None, score=score, view=views[route]) for route, score in raw)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormulaWeights:
@@ -401,6 +391,16 @@ class FormulaWeights:
         if parts.bm25 > 0 and self.best > 0:
             shares.append(self.lexical * (parts.bm25 / self.best))
         return sum(shares)
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float], best: float) -> FormulaWeights:
+        """Return the weights of the routes by name; one that is not there weighs nothing."""
+        dense, lexical, keyword = (weights.get(route, 0.0) for route in (DENSE, LEXICAL, KEYWORD))
+        return cls(dense=dense, lexical=lexical, keyword=keyword, best=best)
+
+    def most(self, cosine: float) -> float:
+        """Return the most that a vector can add which is no nearer than another one."""
+        return self.score(ScoreParts(cosine=cosine)) + self.slack
 
     @property
     def slack(self) -> float:
@@ -423,6 +423,23 @@ class SeenChunks:
     farthest: float
     last: float
     by_words: float = inf
+
+    @classmethod
+    def first(
+        cls, parts: Mapping[str, ScoreParts], last: float, scoring: FormulaWeights, *, neighbours: int
+    ) -> SeenChunks:
+        """Return what the formula's request has shown: its rows, of which `neighbours` may have been compared."""
+        cosines = [one.cosine for one in parts.values() if one.cosine is not None]
+        if neighbours and (len(cosines) >= neighbours or last > -inf):
+            return cls(parts=parts, farthest=scoring.most(min(cosines, default=1.0)), last=last)
+        compared = {one: replace(found, is_compared=True) for one, found in parts.items()}
+        return cls(parts=compared, farthest=0.0, last=last)  # no vector is left that was not compared
+
+    def compared(self, asked: Sequence[str], cosines: Mapping[str, float | None]) -> SeenChunks:
+        """Return all that was seen with the vectors that were asked; a chunk without one has no more to gain."""
+        return self.with_parts(
+            {one: replace(self.parts[one], cosine=cosines.get(one), is_compared=True) for one in asked}
+        )
 
     def with_parts(self, parts: Mapping[str, ScoreParts]) -> SeenChunks:
         """Return all that was seen with more chunks; what is compared already stays."""
@@ -457,6 +474,15 @@ class TopChunks:
     unseen: float
     lacking: tuple[str, ...]
     gap: float
+
+    def least(self, seen: SeenChunks, scoring: FormulaWeights) -> float:
+        """Return the least that words and terms must give a chunk for it to be lifted into the ranking."""
+        return max(self.threshold - seen.farthest - 2 * scoring.slack, 0.0)
+
+    def fused(self, ranking: Ranking, best: float, seen: SeenChunks, neighbours: int) -> Fused:
+        """Return a ranking with the certificate that it has."""
+        certificate = Certificate(exact=self.is_exact, neighbours=neighbours, rows=len(seen.parts), gap=self.gap)
+        return Fused(ranking=ranking, best=best, certificate=certificate)
 
     @property
     def is_exact(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from catena import Document, Entry, Outcome, Services, run
@@ -26,7 +25,7 @@ from catena.library import (
 from catena.library.base import services_given
 from catena.model import DEFAULT, CancelledError, LibraryError, ParameterError, digest
 from catena.structure import PASSAGE, ChunkOptions
-from catena_server.calls import Transport
+from catena_server.calls import Closing, Transport
 from catena_server.contents import ServerStats
 from catena_server.graph import ServerGraph
 from catena_server.graph_writing import drop_graph, graph_of, upload_graph
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from catena.store import DocumentInfo
 
 
-class ServerLibrary(BaseLibrary):
+class ServerLibrary(Closing, BaseLibrary):
     """Documents, chunks, views and vectors in an index set of a server; open it with `ServerLibrary.open`.
 
     A document's id is its file's path relative to the folder `home`. All questions are those of `Library`, with the
@@ -128,14 +127,6 @@ class ServerLibrary(BaseLibrary):
         graph = ServerGraph(transport, name)
         services = replace(services, store=store, graph=graph)
         return cls(store, graph, services, how, Path(home))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from catena.model import MissingExtraError, ParameterError, ServerError
+from catena.model import ParameterError, ServerError
 from catena_server.calls import Call
 from catena_server.client_transport import (
     ClientTransport,
@@ -48,14 +47,10 @@ class OpenSearchTransport(ClientTransport):
         ParameterError: neither client is given, or no sync one can be made: requests are signed by a function.
     """
 
-    def __init__(self, client: OpenSearch | None = None, aclient: AsyncOpenSearch | None = None) -> None:
-        OpenSearch, AsyncOpenSearch = self._clients()
+    _driver = ("opensearchpy", "opensearch-py", "opensearch", "OpenSearch")
 
-        if not isinstance(client, OpenSearch | None) or not isinstance(aclient, AsyncOpenSearch | None):
-            raise ParameterError("client, aclient", "other types", "an OpenSearch and an AsyncOpenSearch")
-        given = client or aclient
-        if given is None:
-            raise ParameterError("client", None, "an OpenSearch, or `aclient` an AsyncOpenSearch")
+    def __init__(self, client: OpenSearch | None = None, aclient: AsyncOpenSearch | None = None) -> None:
+        given, kind = self._given(client, aclient)
         common = given.transport.kwargs
         hosts: list[dict[str, Any]] = [{**common, **host} for host in given.transport.hosts]
         server = Server.of("opensearch", map(_address, hosts), (sent for host in hosts for sent in _sent(host)))
@@ -65,16 +60,8 @@ class OpenSearchTransport(ClientTransport):
             if callable(common.get("http_auth")):
                 raise ParameterError("client", None, "an OpenSearch beside an async client whose requests are signed")
             settings = {name: value for name, value in common.items() if name != "loop"}
-            twin = client = OpenSearch(given.transport.hosts, **settings)
+            twin = client = kind(given.transport.hosts, **settings)
         super().__init__(server, client, aclient, owned=() if twin is None else (twin,))
-
-    @staticmethod
-    def _clients() -> tuple[Any, Any]:
-        if find_spec("opensearchpy") is None:
-            raise MissingExtraError("opensearch-py", "catena-server[opensearch]")
-        import opensearchpy
-
-        return opensearchpy.OpenSearch, opensearchpy.AsyncOpenSearch
 
     @classmethod
     def connect(
@@ -111,8 +98,7 @@ class OpenSearchTransport(ClientTransport):
             MissingExtraError: the client is not installed.
             ParameterError: an address or a setting cannot be used.
         """
-        OpenSearch, AsyncOpenSearch = cls._clients()
-
+        kind, akind = cls._clients()
         where = addresses(url)
         basic_auth = basic_auth or where.basic_auth
         one_credential({"basic_auth": basic_auth, "bearer_auth": bearer_auth})
@@ -137,15 +123,9 @@ class OpenSearchTransport(ClientTransport):
             tls["ssl_assert_fingerprint"] = ssl_assert_fingerprint
         if not verify_certs:
             tls |= {"verify_certs": False, "ssl_assert_hostname": False, "ssl_show_warn": False}
-        transport = cls(made(lambda: OpenSearch(**settings, **(tls if secure else {})), "opensearch-py"))
-        transport._owned = (transport._client,)
-
-        apart: dict[str, Any] = (
-            {**settings, "ssl_context": trust} if trust else settings
-        )  # it would read certificates
-        if find_spec("aiohttp") is not None and ssl_assert_fingerprint is None:
-            transport._make_async = lambda: AsyncOpenSearch(**apart)
-        return transport
+        apart = {**settings, "ssl_context": trust} if trust else settings  # it would read certificates
+        make_async = None if ssl_assert_fingerprint is not None else lambda own: akind(**apart)
+        return cls._own(lambda: kind(**settings, **(tls if secure else {})), make_async)
 
     async def _hang_up(self, client: Any) -> None:
         await client.close()
@@ -170,15 +150,6 @@ class OpenSearchTransport(ClientTransport):
     def _request(self, client: Any, call: Call, arguments: dict[str, Any]) -> Any:
         return client.transport.perform_request(**arguments)
 
-    def _reply(self, call: Call, response: Any) -> Any:
-        if call.method != "HEAD":
-            return response
-        if response:
-            return True
-        if call.missing_ok:
-            return None
-        raise self._server.refused(call, 404, None)  # the client takes it for an answer
-
     def _failure(self, call: Call, error: Exception) -> ServerError | None:
         import opensearchpy as os_py
 
@@ -192,11 +163,9 @@ class OpenSearchTransport(ClientTransport):
             if error.status_code == 404 and call.missing_ok:
                 return None
             return server.refused(call, error.status_code, error.info or error.error)
-        if isinstance(error, os_py.SerializationError):  # its text repeats the whole answer
-            hint = "check that this is the address of OpenSearch itself"
-            return server.unreached(call, "unreadable", "the answer is no JSON", hint, retry=False)
-        told = f"{type(error).__name__}: {error}"
-        return server.unreached(call, "client", told, "the settings of the client that was given", retry=False)
+        if isinstance(error, os_py.SerializationError):
+            return server.unreadable(call, "OpenSearch")
+        return server.misused(call, error)
 
 
 def _host_of(url: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from catena_server.bulk_ingestion import (
     write_batch,
 )
 from catena_server.bulk_processes import Lost, Work, through_processes
-from catena_server.indices import refresh
+from catena_server.index_layout import refresh
 from catena_server.writing import PreparedDocument
 
 WRITER_CPUS = 0.25  # a writer mostly waits for the server

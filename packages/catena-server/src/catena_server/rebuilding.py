@@ -19,14 +19,15 @@ from catena.model import LibraryError, ViewVectors
 from catena_server.bulk import BulkOptions
 from catena_server.calls import Call, Cursor, Flavour, quoted
 from catena_server.contents import documents, get, ledger, stored_chunks
-from catena_server.index_layout import PARTS, IndexLayout, Part, kept_as
-from catena_server.indices import (
+from catena_server.index_layout import (
     FIRST,
-    check_layout,
+    PARTS,
+    IndexLayout,
+    Part,
     check_model,
-    index_name,
+    kept_as,
     loading,
-    make_index,
+    make_all,
     open_layout,
     refresh,
     settle,
@@ -67,14 +68,7 @@ def begin(wanted: IndexLayout, flavour: Flavour) -> Step[IndexLayout]:
     if not any(each.live for each in known):
         raise LibraryError(wanted.name, "there is no such set to build anew", "create")
     number = next((each.number for each in known if each.building), 1 + max(each.number for each in known))
-    for part in PARTS:
-        index = index_name(wanted.alias(part), number)
-        yield from make_index(part, building, flavour, index, building.alias(part))
-    found = yield from open_layout(building.name)
-    if found is None:
-        raise LibraryError(building.name, "its indices were made, and are gone again", "the same again")
-    check_layout(found, building)
-    return found
+    return (yield from make_all(building, flavour, wanted, number))
 
 
 def finish(name: str) -> Step[IndexLayout]:

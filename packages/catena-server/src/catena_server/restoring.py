@@ -13,7 +13,7 @@ from catena.effects import Step, ask
 from catena.model import DEFAULT_VIEW, Figure, FrozenMetadata, LibraryError
 from catena_server.calls import search_call
 from catena_server.encoding import restored, unpacked
-from catena_server.index_layout import REPEAT, IndexLayout
+from catena_server.index_layout import INTEGERS, REPEAT, IndexLayout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,23 +177,7 @@ def figure_of(kept: Mapping[str, Any]) -> Figure:
     return Figure(**{**fields, "box": tuple(fields["box"]), "png": base64.b64decode(fields["png"])})
 
 
-SOURCE_FIELDS = (
-    "document",
-    "kind",
-    "path",
-    "position",
-    "section",
-    "start",
-    "end",
-    "first_page",
-    "last_page",
-    "page_labels",
-    "first_line",
-    "last_line",
-    "text",
-    "metadata",
-    "embedded",
-)
+SOURCE_FIELDS = ("document", "kind", "path", *INTEGERS, "page_labels", "text", "metadata", "embedded")
 """What of a chunk's document is fetched to make a hit of it."""
 
 
@@ -247,6 +231,14 @@ def sources(chunk_ids: Iterable[str], layout: IndexLayout) -> Step[dict[str, Map
     }
     (reply,) = yield from ask([search_call(layout.alias("chunks"), body, purpose="chunks")])
     return {row["_id"]: row["_source"] for row in rows_in(reply)}
+
+
+def rows_found(
+    layout: IndexLayout, body: Mapping[str, Any], params: Mapping[str, str | int | bool]
+) -> Step[Sequence[Mapping[str, Any]]]:
+    """Ask one search of the chunks, and return its rows, best first."""
+    (reply,) = yield from ask([search_call(layout.alias("chunks"), body, params=params)])
+    return rows_in(reply)
 
 
 def rows_in(reply: Any) -> Sequence[Mapping[str, Any]]:

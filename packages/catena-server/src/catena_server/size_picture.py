@@ -8,7 +8,7 @@ from pathlib import Path
 from catena_server.index_layout import VectorIndex
 from catena_server.sizing import Cluster, Collection, Costs, plan_size
 from catena_view.plots import Picture
-from catena_view.plots.picture import Axis, LineMark, Panel, Points, finished
+from catena_view.plots.picture import Axis, LineMark, Panel, Points, finished, log_axis
 
 CHUNKS = tuple(10**power for power in range(4, 10))
 _KINDS: tuple[VectorIndex, ...] = ("hnsw", "int8_hnsw", "bbq_hnsw")
@@ -53,7 +53,7 @@ def size_curves(
             Points(x=[own, own], y=[own_memory, own_disk], label="this collection", series=6, large=True),
         ],
         x=_chunks_axis(own),
-        y=Axis(label="GB", limits=(0.5 * min(every), 2 * max(every)), ticks=_decades(every), logarithmic=True),
+        y=log_axis("GB", 0.5 * min(every), 2 * max(every)),
     )
     measured = sorted(costs.latency_ms)
     latency = [costs.latency(n) for n in CHUNKS]
@@ -65,9 +65,7 @@ def size_curves(
             Points(x=[float(n) for n, _ in measured], y=[ms for _, ms in measured], label="measured", large=True),
         ],
         x=_chunks_axis(own),
-        y=Axis(
-            label="milliseconds", limits=(0.5 * min(times), 2 * max(times)), ticks=_decades(times), logarithmic=True
-        ),
+        y=log_axis("milliseconds", 0.5 * min(times), 2 * max(times)),
     )
     caption = (
         f"{collection.chunks:,} chunks of {collection.dim} numbers, {1 + cluster.replicas} copies: "
@@ -95,9 +93,3 @@ def _chunks_axis(own: float) -> Axis:
     limits = (0.7 * min(CHUNKS[0], own), 1.4 * max(CHUNKS[-1], own))
     ticks = [(float(n), f"10^{len(str(n)) - 1}") for n in CHUNKS]
     return Axis(label="chunks", limits=limits, ticks=ticks, logarithmic=True)
-
-
-def _decades(values: list[float]) -> list[tuple[float, str]]:
-    powers = (10.0**power for power in range(-6, 13))
-    low, high = 0.5 * min(values), 2 * max(values)
-    return [(power, f"{power:,.0f}" if power >= 1 else f"{power:g}") for power in powers if low <= power <= high]

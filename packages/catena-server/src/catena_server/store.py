@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar
 
 from annotated_types import Ge, Le, Lt
@@ -21,14 +20,12 @@ from catena.model import DuplicateDocumentError, ParameterError, ServerError, Un
 from catena.store import DocumentInfo
 from catena_server import contents, lookups, rebuilding, writing
 from catena_server.bulk import BulkOptions
-from catena_server.calls import Call, Flavour, Pause, Transport, items
+from catena_server.calls import Call, Closing, Flavour, Pause, Transport, items
 from catena_server.contents import ServerStats
 from catena_server.fused_search import FusedOptions, search_fused
-from catena_server.index_layout import IndexLayout, VectorIndex, check_name
-from catena_server.indices import open_or_create, refresh
+from catena_server.index_layout import IndexLayout, VectorIndex, check_name, open_or_create, refresh
 from catena_server.queries import MOST, dialect_of
-from catena_server.route_search import ROUTES, QueryOptions, search
-from catena_server.term_counts import CountCache, is_mapped
+from catena_server.route_search import ROUTES, CountCache, QueryOptions, is_mapped, search
 from catena_server.writing import Addition, PutReport
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ class ServerOptions:
         check_options(self)
 
 
-class ServerStore:
+class ServerStore(Closing):
     """The index set of one name; safe for threads. `ports.Store`, and the writing and reading of documents.
 
     It is not pickled, as its connections are not: open it in each process.
@@ -146,22 +143,6 @@ class ServerStore:
 
     def __repr__(self) -> str:
         return f"ServerStore({self.identity!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def close(self) -> None:
         """Close the connections that the transport made; the user's own clients stay open."""

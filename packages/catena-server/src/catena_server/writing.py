@@ -44,8 +44,7 @@ from catena_server.actions import (
 )
 from catena_server.bulk import BulkFailure, BulkOptions, BulkReport, send
 from catena_server.calls import Flavour, kept_by_id, searched
-from catena_server.index_layout import PARTS, IndexLayout, Part
-from catena_server.indices import ensure_kinds, refresh
+from catena_server.index_layout import PARTS, IndexLayout, Part, ensure_kinds, refresh
 
 Addition: TypeAlias = tuple[Entry, ViewVectors]
 

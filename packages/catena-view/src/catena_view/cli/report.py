@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,10 +67,9 @@ def report(
     options = ReportOptions(k=k, where=filter_of(where), nodes=nodes, documents=documents)
     bank = read_questions(questions) if questions is not None else ()
     kept = [report for path in fidelity or () for report in read_fidelity(path)]
-    with Library.open(library, create=False) as opened, _asking() as tell:
-        made = make(
-            opened, question, options, name=library.name, questions=bank, fidelity=kept, progress=tell
-        )  # fmt: skip
+    with Library.open(library, create=False) as opened, progress("asking", "questions") as show:
+        tell = lambda done, total: show(completed=done, total=total)  # noqa: E731
+        made = make(opened, question, options, name=library.name, questions=bank, fidelity=kept, progress=tell)
     made.save(file)
     missing = _missing(made.contents)
     told = ("segments", "graph", *(["measures"] if bank else []), *(["fidelity"] if kept else []))
@@ -104,10 +102,3 @@ def _missing(contents: ReportContents) -> dict[str, str]:
         "measures": contents.studies,
     }  # fmt: skip
     return {name: part.missing for name, part in parts.items() if isinstance(part, Missing)}
-
-
-@contextmanager
-def _asking() -> Iterator[Callable[[int, int], None]]:
-    """Show how many questions of a bank have been asked, and how long the rest will take."""
-    with progress("asking", "questions") as show:
-        yield lambda done, total: show(completed=done, total=total)

@@ -1,6 +1,3 @@
-from .fidelity import FidelityPage as FidelityPage
-from .fidelity import FidelityReportLike as FidelityReportLike
-from .fidelity import fidelity_strip as fidelity_strip
 from .graph import chain_graph as chain_graph
 from .graph_strip import chain_strip as chain_strip
 from .graph_studies import EpochMeasured as EpochMeasured
@@ -26,7 +23,10 @@ from .timeline import Moment as Moment
 from .timeline import RunLog as RunLog
 from .timeline import cost_growth as cost_growth
 from .timeline import run_timeline as run_timeline
+from .views import FidelityPage as FidelityPage
+from .views import FidelityReportLike as FidelityReportLike
 from .views import Recall as Recall
 from .views import chunking_errors as chunking_errors
+from .views import fidelity_strip as fidelity_strip
 from .views import scope_recall as scope_recall
 from .views import view_attribution as view_attribution

@@ -14,25 +14,31 @@ from catena import Chunk
 from catena.effects import Graph
 from catena.graph import kinds_in_order, reasons
 from catena.model import MENTION, MENTIONED, Chain, Hop, ParameterError
-from catena_view.plots.graph_layout import Box, beside, bowed, force_layout, free_box, least_met, spread
 from catena_view.plots.graph_view import (
+    Box,
     DrawnEdge,
     around,
+    beside,
+    bowed,
     edge_told,
     every,
     excerpt,
     fetched,
+    force_layout,
+    free_box,
+    least_met,
     links_among,
     place_of,
+    spread,
     style,
     title_of,
     told,
     walked,
 )
-from catena_view.plots.labels import LINE_HEIGHT, card_height, card_lines, lines_of, shortened, width
 from catena_view.plots.picture import (
     COLOURS,
     GREY,
+    LINE_HEIGHT,
     Axis,
     Card,
     Cards,
@@ -43,7 +49,12 @@ from catena_view.plots.picture import (
     Place,
     Strokes,
     TextMarks,
+    card_height,
+    card_lines,
     finished,
+    lines_of,
+    shortened,
+    width,
 )
 
 MOST_NODES = 5_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from catena.graph import reasons
 from catena.model import Chain, EvaluationError, Hop, ParameterError
 from catena_view.plots.graph_view import excerpt, place_of, title_of, told
-from catena_view.plots.labels import card_height, card_lines, lines_of, shortened
 from catena_view.plots.picture import (
     COLOURS,
     Axis,
@@ -22,7 +21,11 @@ from catena_view.plots.picture import (
     Picture,
     Strokes,
     TextMarks,
+    card_height,
+    card_lines,
     finished,
+    lines_of,
+    shortened,
 )
 
 _BOX, _BETWEEN, _MARGIN = 1.95, 1.3, 0.12  # inches, of a box, between two, and around all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +12,18 @@ import numpy as np
 
 from catena.graph import ChunkGraph, kinds_in_order
 from catena.model import KEYWORD, MENTIONED, EvaluationError, ParameterError
-from catena_view.plots.picture import BACKGROUND, Axis, LineMark, Mark, Panel, Picture, Points, finished
+from catena_view.plots.picture import (
+    BACKGROUND,
+    Axis,
+    LineMark,
+    Mark,
+    Panel,
+    Picture,
+    Points,
+    decades,
+    finished,
+    measured_line,
+)
 
 NEIGHBOURS = "neighbours"
 """The setting T: nearest chunks to which each has semantic edges."""
@@ -208,11 +219,11 @@ def graph_degrees(
         told.append(
             f"{name} {degrees.mean():.1f} ({int((degrees == 0).sum()):,} have none, the most {degrees.max():,})"
         )
-    most = float(max(counts["all kinds"].max(), 1))
+    most, size = float(max(counts["all kinds"].max(), 1)), float(len(graph))
     panel = Panel(
         marks=marks,
-        x=Axis(label="neighbours, at least", logarithmic=True, limits=(0.9, 1.2 * most), ticks=_powers(most)),
-        y=Axis(label="nodes", logarithmic=True, limits=(0.8, 1.4 * len(graph)), ticks=_powers(float(len(graph)))),
+        x=Axis(label="neighbours, at least", logarithmic=True, limits=(0.9, 1.2 * most), ticks=decades(1.0, most)),
+        y=Axis(label="nodes", logarithmic=True, limits=(0.8, 1.4 * size), ticks=decades(1.0, size)),
     )
     caption = f"{len(graph):,} nodes; neighbours on average: {', '.join(told)}."
     return finished(Picture(title=title, caption=caption, panels=[panel]), path)
@@ -250,10 +261,7 @@ def _measured(rows: Sequence[Row], *, least: float = 1.0) -> list[Measured]:
 
 
 def _interval(point: Measured) -> tuple[float, float]:
-    return (
-        point.value if point.low is None else point.low,
-        point.value if point.high is None else point.high,
-    )
+    return (point.value if point.low is None else point.low, point.value if point.high is None else point.high)
 
 
 def _by_name(points: Sequence[Measured]) -> dict[str, list[Measured]]:
@@ -276,14 +284,14 @@ def _panel(
     limits: tuple[float, float] | None = None,
 ) -> Panel:
     lines = [
-        LineMark(
-            x=[point.at for point in held], y=[point.value for point in held], label=name, series=names.index(name),
-            low=[_interval(point)[0] for point in held] if any(point.low is not None for point in held) else (),
-            high=[_interval(point)[1] for point in held] if any(point.low is not None for point in held) else (),
-            dotted=True,
+        measured_line(
+            name,
+            names.index(name),
+            ((point.at, point.value, *_interval(point)) for point in held),
+            banded=any(point.low is not None for point in held),
         )
         for name, held in _by_name(points).items()
-    ]  # fmt: skip
+    ]
     ticks = [(at, f"{at:g}") for at in sorted({point.at for point in points})]
     return Panel(
         marks=lines, x=Axis(label=label, ticks=ticks), y=Axis(label=measure, limits=limits or _limits(points))
@@ -304,8 +312,3 @@ def _whole(values: Sequence[tuple[int, float]]) -> list[tuple[float, str]]:
     """Return at most about twelve epochs as ticks."""
     step = max(1, -(-len(values) // 12))
     return [(float(at), str(at)) for at, _ in values[::step]]
-
-
-def _powers(most: float) -> list[tuple[float, str]]:
-    powers = (10.0**power for power in range(10))
-    return [(power, f"{power:,.0f}") for power in powers if power <= max(most, 1.0) < inf]

@@ -18,12 +18,10 @@ from catena_view.plots.picture import (
     Cards,
     Cells,
     Discs,
-    GraphMark,
     Labels,
     LineMark,
     Panel,
     Picture,
-    Place,
     Points,
     Spans,
     Strokes,
@@ -56,6 +54,7 @@ def draw(picture: Picture) -> Any:
         MissingExtraError: plotly is not installed.
     """
     try:
+        import plotly.graph_objects as go
         from plotly.subplots import make_subplots
     except ImportError as error:
         raise MissingExtraError("plotly", "catena-view") from error
@@ -69,7 +68,7 @@ def draw(picture: Picture) -> Any:
     for number, panel in enumerate(picture.panels, start=1):
         row, column = (number, 1) if picture.stacked else (1, number)
         for mark in panel.marks:
-            for trace in _traces(mark, figure, number):
+            for trace in _TRACES[type(mark)](go, mark, figure, _axes_of(number)):
                 first = bool(trace.name) and trace.name not in named and trace.showlegend is not False
                 trace.update(showlegend=first, legendgroup=trace.name)
                 named.add(trace.name or "")
@@ -130,31 +129,13 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return made
 
 
-def _traces(mark: Any, figure: Any, number: int) -> list[Any]:
-    import plotly.graph_objects as go
-
-    traces: list[Any] = []
-    match mark:
-        case LineMark():
-            traces = _line(go, mark)
-        case Points():
-            traces = [_points(go, mark)]
-        case Bars():
-            traces = [_bars(go, mark)]
-        case Arrows():
-            _arrows(figure, mark, number)
-        case Cells():
-            traces = [_cells(go, mark)]
-        case Spans():
-            traces = [_spans(go, mark, figure, number)]
-        case Labels():
-            traces = [_labels(go, mark)]
-        case _:
-            traces = _graph_traces(mark, figure, number)
-    return traces
+def _axes_of(number: int) -> dict[str, str]:
+    """Return the names that plotly gives to the axes of a panel, from 1."""
+    suffix = "" if number == 1 else str(number)
+    return {"xref": f"x{suffix}", "yref": f"y{suffix}"}
 
 
-def _points(go: Any, mark: Points) -> Any:
+def _points(go: Any, mark: Points, *_: Any) -> list[Any]:
     faint = mark.series < 0
     look = {
         "color": colour(mark.series), "symbol": "circle" if faint else _SHAPES[mark.series % len(_SHAPES)],
@@ -163,7 +144,7 @@ def _points(go: Any, mark: Points) -> Any:
     }  # fmt: skip
     names = [_lines(name) for name in mark.names]
     text = {"text": names, "hovertemplate": "%{text}<extra></extra>"} if names else {}
-    return go.Scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=escape(mark.label), marker=look, **text)
+    return [go.Scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=escape(mark.label), marker=look, **text)]
 
 
 def _lines(text: str) -> str:
@@ -171,7 +152,7 @@ def _lines(text: str) -> str:
     return escape(text).replace("\n", "<br>")
 
 
-def _line(go: Any, mark: LineMark) -> list[Any]:
+def _line(go: Any, mark: LineMark, *_: Any) -> list[Any]:
     shade, shape = colour(mark.series), "hv" if mark.step else "linear"
     traces = []
     if mark.low:
@@ -200,7 +181,7 @@ def _line(go: Any, mark: LineMark) -> list[Any]:
     return traces
 
 
-def _bars(go: Any, mark: Bars) -> Any:
+def _bars(go: Any, mark: Bars, *_: Any) -> list[Any]:
     bounds = list(mark.intervals) or [None] * len(mark.y)
     pairs = list(zip(mark.lengths, bounds, strict=True))
     error = {
@@ -208,54 +189,56 @@ def _bars(go: Any, mark: Bars) -> Any:
         "array": [0.0 if bound is None else bound[1] - length for length, bound in pairs],
         "arrayminus": [0.0 if bound is None else length - bound[0] for length, bound in pairs],
     }  # fmt: skip
-    return go.Bar(
+    trace = go.Bar(
         x=list(mark.lengths), y=list(mark.y), orientation="h", width=mark.thickness, name=escape(mark.label),
         marker={"color": colour(mark.series), "opacity": 0.85}, error_x=error if any(bounds) else None,
         hovertemplate="%{x:.3f}<extra></extra>", text=[f"{length:.3f}" for length in mark.lengths],
         textposition="inside", insidetextanchor="start",
     )  # fmt: skip
+    return [trace]
 
 
-def _arrows(figure: Any, mark: Arrows, number: int) -> None:
-    suffix = "" if number == 1 else str(number)
+def _arrows(go: Any, mark: Arrows, figure: Any, at: dict[str, str]) -> list[Any]:
     for (x0, y0), (x1, y1) in zip(mark.tails, mark.heads, strict=True):
         figure.add_annotation(
-            x=x1, y=y1, ax=x0, ay=y0, xref=f"x{suffix}", yref=f"y{suffix}", axref=f"x{suffix}", ayref=f"y{suffix}",
+            x=x1, y=y1, ax=x0, ay=y0, axref=at["xref"], ayref=at["yref"], **at,
             showarrow=True, arrowhead=2, arrowwidth=1.2, arrowcolor="#666666", opacity=0.7, text="",
         )  # fmt: skip
+    return []
 
 
-def _spans(go: Any, mark: Spans, figure: Any, number: int) -> Any:
+def _spans(go: Any, mark: Spans, figure: Any, at: dict[str, str]) -> list[Any]:
     """Shade the spans; return what stands for them in the legend."""
-    suffix = "" if number == 1 else str(number)
     for first, last in mark.spans:
         figure.add_shape(
-            type="rect", x0=first, x1=last, y0=0, y1=1, xref=f"x{suffix}", yref=f"y{suffix} domain",
+            type="rect", x0=first, x1=last, y0=0, y1=1, xref=at["xref"], yref=f"{at['yref']} domain",
             fillcolor=SHADE, opacity=0.35, line_width=0, layer="below",
         )  # fmt: skip
     look = {"color": SHADE, "symbol": "square", "size": 12, "opacity": 0.6}
-    return go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=escape(mark.label))
+    return [go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=escape(mark.label))]
 
 
-def _labels(go: Any, mark: Labels) -> Any:
-    return go.Scatter(
+def _labels(go: Any, mark: Labels, *_: Any) -> list[Any]:
+    trace = go.Scatter(
         x=list(mark.x), y=list(mark.y), mode="text", text=[escape(text) for text in mark.texts],
         textposition="middle right" if mark.leading else "middle center",
         hovertext=[_lines(name) for name in mark.names],
         hovertemplate="%{hovertext}<extra></extra>", textfont={"size": 10, "color": "#333333"}, showlegend=False,
     )  # fmt: skip
+    return [trace]
 
 
-def _cells(go: Any, mark: Cells) -> Any:
+def _cells(go: Any, mark: Cells, *_: Any) -> list[Any]:
     names = [[_lines(name) for name in row] for row in reversed(mark.names)]
     places = [number + 0.5 for number in range(len(mark.values))]
     texts = [[escape(text) for text in row] for row in reversed(mark.texts)]
     written = {"text": texts, "texttemplate": "%{text}"} if texts else {}
-    return go.Heatmap(
+    trace = go.Heatmap(
         x=list(mark.x), y=places, z=[list(row) for row in reversed(mark.values)], zmin=mark.low, zmax=mark.high,
         colorscale="Cividis", colorbar={"title": {"text": escape(mark.label)}}, hovertext=names,
         hovertemplate="%{hovertext}<extra></extra>", hoverongaps=False, showlegend=False, **written,
     )  # fmt: skip
+    return [trace]
 
 
 def _pale(shade: str, opacity: float) -> str:
@@ -263,29 +246,7 @@ def _pale(shade: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def _graph_traces(mark: GraphMark, figure: Any, number: int) -> list[Any]:
-    """Return the traces of one mark; what is none (the boxes of cards) is put into the figure.
-
-    Args:
-        mark: to draw.
-        figure: a plotly figure.
-        number: of its panel, from 1.
-    """
-    import plotly.graph_objects as go
-
-    match mark:
-        case Strokes():
-            return _strokes(go, mark)
-        case Discs():
-            return [_discs(go, mark)]
-        case Cards():
-            return [_cards(go, mark, figure, number)]
-        case TextMarks():
-            _texts(mark, figure, number)
-    return []
-
-
-def _strokes(go: Any, mark: Strokes) -> list[Any]:
+def _strokes(go: Any, mark: Strokes, *_: Any) -> list[Any]:
     """Return lines, their tips, and unseen dots in their middles, which are what hovering meets: all of one group."""
     group: dict[str, Any] = {"name": escape(mark.label), "opacity": mark.opacity}
     line = {"color": mark.colour, "width": mark.width * _PER_POINT, "dash": _STROKE_DASHES[mark.dash]}
@@ -317,7 +278,7 @@ def _joined(paths: Any) -> dict[str, list[float | None]]:
     return {"x": [x for x, _ in places], "y": [y for _, y in places]}
 
 
-def _discs(go: Any, mark: Discs) -> Any:
+def _discs(go: Any, mark: Discs, *_: Any) -> list[Any]:
     look = {
         "color": mark.colour, "size": mark.size * _PER_POINT, "opacity": mark.opacity,
         "symbol": _DISC_SHAPES[mark.shape % len(_DISC_SHAPES)],
@@ -327,19 +288,18 @@ def _discs(go: Any, mark: Discs) -> Any:
     if mark.texts:
         font = {"size": letter_size(mark) * _PER_POINT, "color": "white"}
         written = {"text": [f"<b>{escape(text)}</b>" for text in mark.texts], "textfont": font}
-    return go.Scatter(
+    trace = go.Scatter(
         x=[x for x, _ in mark.places], y=[y for _, y in mark.places], marker=look, name=escape(mark.label),
         mode="markers+text" if mark.texts else "markers", showlegend=None if mark.label else False, **written,
         **_told(mark.names),
     )  # fmt: skip
+    return [trace]
 
 
-def _cards(go: Any, mark: Cards, figure: Any, number: int) -> Any:
+def _cards(go: Any, mark: Cards, figure: Any, at: dict[str, str]) -> list[Any]:
     """Put the boxes and their texts into the figure; return unseen dots in their middles, to hover over."""
-    suffix = "" if number == 1 else str(number)
-    frame = {"xref": f"x{suffix}", "yref": f"y{suffix}"}
     for card in mark.cards:
-        box = {"type": "rect", "y0": card.bottom, "y1": card.top, **frame}
+        box = {"type": "rect", "y0": card.bottom, "y1": card.top, **at}
         line = {"color": "#C8C8C8", "width": 1}
         figure.add_shape(x0=card.left, x1=card.right, fillcolor="white", line=line, **box)
         figure.add_shape(x0=card.left, x1=card.left + _EDGE, fillcolor=card.colour, line={"width": 0}, **box)
@@ -348,25 +308,26 @@ def _cards(go: Any, mark: Cards, figure: Any, number: int) -> Any:
             text="<br>".join(
                 f"<b>{escape(line)}</b>" if at < card.bold else escape(line) for at, line in enumerate(card.lines)
             ),
-            font={"size": 10, "color": "#222222"}, **frame,
+            font={"size": 10, "color": "#222222"}, **at,
         )  # fmt: skip
-    middles: list[Place] = [((card.left + card.right) / 2, (card.bottom + card.top) / 2) for card in mark.cards]
-    return go.Scatter(
-        x=[x for x, _ in middles], y=[y for _, y in middles], mode="markers", showlegend=False,
+    trace = go.Scatter(
+        x=[(card.left + card.right) / 2 for card in mark.cards],
+        y=[(card.bottom + card.top) / 2 for card in mark.cards], mode="markers", showlegend=False,
         marker={"size": 40, "opacity": 0, "color": "#FFFFFF"}, **_told([card.name for card in mark.cards]),
     )  # fmt: skip
+    return [trace]
 
 
-def _texts(mark: TextMarks, figure: Any, number: int) -> None:
-    suffix = "" if number == 1 else str(number)
+def _texts(go: Any, mark: TextMarks, figure: Any, at: dict[str, str]) -> list[Any]:
     for (x, y), text in zip(mark.places, mark.texts, strict=True):
-        shown = escape(text).replace("\n", "<br>")
+        shown = _lines(text)
         figure.add_annotation(
-            x=x, y=y, xref=f"x{suffix}", yref=f"y{suffix}", text=f"<b>{shown}</b>" if mark.bold else shown,
+            x=x, y=y, **at, text=f"<b>{shown}</b>" if mark.bold else shown,
             xanchor="left" if mark.leading else "center", showarrow=False, captureevents=False,
             bgcolor="rgba(255,255,255,0.82)", borderpad=1,
             font={"size": mark.size * _PER_POINT, "color": mark.colour},
         )  # fmt: skip
+    return []
 
 
 def _told(names: Any) -> dict[str, Any]:
@@ -374,7 +335,14 @@ def _told(names: Any) -> dict[str, Any]:
     if not any(names):
         return {"hoverinfo": "skip"}
     return {
-        "hovertext": [escape(name).replace("\n", "<br>") for name in names],
+        "hovertext": [_lines(name) for name in names],
         "hovertemplate": "%{hovertext}<extra></extra>",
         "hoverlabel": {"align": "left", "bgcolor": "white"},
     }
+
+
+_TRACES: dict[type, Any] = {
+    LineMark: _line, Points: _points, Bars: _bars, Arrows: _arrows, Cells: _cells, Spans: _spans, Labels: _labels,
+    Strokes: _strokes, Discs: _discs, Cards: _cards, TextMarks: _texts,
+}  # fmt: skip
+"""By kind of mark, what returns its traces; what is none (arrows, boxes, texts) is put into the figure."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from catena.evaluation import GAMMAS, MeanLogRankIndex, MeanScore, RecallCurve, RetrievalReport, score_curve
 from catena.model import EvaluationError, ParameterError
 from catena.segments import Reliability
-from catena_view.plots.picture import BACKGROUND, Axis, Bars, LineMark, Mark, Panel, Picture, finished
+from catena_view.plots.picture import BACKGROUND, Axis, Bars, LineMark, Mark, Panel, Picture, finished, measured_line
 
 _GRID = 120  # ranks at which a curve is drawn
 
@@ -221,13 +221,8 @@ def degradation(
         _check_any(points, f"size of {name!r}")
         if min(size for size, _ in points) < 1:
             raise EvaluationError(f"a size of {name!r} is below 1: sizes are drawn by their logarithms")
-        bounds = [score.interval or (score.value, score.value) for _, score in points]
-        marks.append(
-            LineMark(
-                x=[float(size) for size, _ in points], y=[score.value for _, score in points], label=name,
-                series=number, low=[low for low, _ in bounds], high=[high for _, high in bounds], dotted=True,
-            )
-        )  # fmt: skip
+        rows = ((float(size), each.value, *(each.interval or (each.value, each.value))) for size, each in points)
+        marks.append(measured_line(name, number, rows))
     sizes = sorted({size for points in systems.values() for size, _ in points})
     told = "; ".join(
         f"{name} {points[0][1].value:.3f} at {points[0][0]:,} → {points[-1][1].value:.3f} at {points[-1][0]:,}"

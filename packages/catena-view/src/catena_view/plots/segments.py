@@ -13,9 +13,9 @@ from typing import TypeAlias
 from catena import Chunk
 from catena.model import SEPARATOR, TITLE, EvaluationError, ParameterError
 from catena.segments import Explanation, Extraction, Weighed, Worth, explain
-from catena_view.plots.labels import LETTER, label_rows, position_ticks, round_ticks, shortened
 from catena_view.plots.picture import (
     BACKGROUND,
+    LETTER,
     Axis,
     Labels,
     LineMark,
@@ -25,6 +25,10 @@ from catena_view.plots.picture import (
     Points,
     Spans,
     finished,
+    label_rows,
+    position_ticks,
+    round_ticks,
+    shortened,
 )
 
 AXIS = 8.3  # inches that the x axis is wide, about: of the picture's width less the legend
@@ -68,6 +72,19 @@ def row_of(chunks: Sequence[Weighed], known: Mapping[str, Chunk]) -> ChunkRow:
     first = known.get(chunks[0].chunk_id)
     title = str((first.metadata.get(TITLE) if first else None) or chunks[0].document_id)
     return ChunkRow(title=shortened(title, _DOCUMENT), chunks=chunks, places=places, known=known)
+
+
+def rows_of(told: Explanation, known: Mapping[str, Chunk]) -> list[ChunkRow]:
+    """Return a row for each document that was considered, in that order; `known` are chunks by id."""
+    weighed = [chunk for chunk in told.chunks if any(worth.value is not None for worth in chunk.worths)]
+    return [row_of(list(chunks), known) for _, chunks in groupby(weighed, key=lambda chunk: chunk.document_id)]
+
+
+def formula_of(told: Explanation) -> str:
+    """Return the formula of a chunk's value, in words."""
+    params = told.params
+    worth = f"max(P × decay, {params.lending:g} × a neighbour's)" if params.lending else "P × decay"
+    return f"Value = ({worth} − {params.irrelevance_penalty:g}) × length factor ({params.length_adjustment})"
 
 
 def ends_of(row: ChunkRow, span: Span) -> tuple[float, float]:
@@ -167,16 +184,11 @@ def relevance_curve(
     if documents < 1:
         raise ParameterError("documents", documents, "1 or more")
     told = explain(extraction) if isinstance(extraction, Extraction) else extraction
-    known = (
-        {chunk.id: chunk for chunk in extraction.considered.valued.chunks}
-        if isinstance(extraction, Extraction)
-        else {}
-    )
-    weighed = [chunk for chunk in told.chunks if any(worth.value is not None for worth in chunk.worths)]
-    rows = [row_of(list(chunks), known) for _, chunks in groupby(weighed, key=lambda chunk: chunk.document_id)]
+    held = extraction.considered.valued.chunks if isinstance(extraction, Extraction) else ()
+    rows = rows_of(told, {chunk.id: chunk for chunk in held})
     if not rows:
         raise EvaluationError("a relevance curve needs at least one document that was considered")
-    count = len(weighed[0].worths)
+    count = len(rows[0].chunks[0].worths)
     if not queries and isinstance(extraction, Extraction):
         queries = extraction.asked
     if queries and len(queries) != count:
@@ -301,13 +313,11 @@ def _caption(told: Explanation, shown: Sequence[ChunkRow], count: int) -> str:
     here = sum(by_document[row.chunks[0].document_id] for row in shown)
     total = sum(value for *_, value in told.spans)
     unit = "tokens" if told.in_tokens else "chunks"
-    params = told.params
-    worth = f"max(P × decay, {params.lending:g} × a neighbour's)" if params.lending else "P × decay"
     lost = sum(1 for row in shown for chunk in row.chunks if all(worth.rank is None for worth in chunk.worths))
     return (
         f"{len(shown)} of {count} documents considered, with {here} of {len(told.spans)} segments; all are worth "
-        f"{total:.3f} and take {told.used:,} of {told.budget:,} {unit} ({params.selection}). "
-        f"Value = ({worth} − {params.irrelevance_penalty:g}) × length factor ({params.length_adjustment}). "
+        f"{total:.3f} and take {told.used:,} of {told.budget:,} {unit} ({told.params.selection}). "
+        f"{formula_of(told)}. "
         f"{sum(len(row.chunks) for row in shown):,} chunks drawn, {lost:,} of them found by no query. "
         "A query's line breaks where it did not find a chunk."
     )

@@ -19,7 +19,6 @@ from catena_view.plots.picture import (
     Cards,
     Cells,
     Discs,
-    GraphMark,
     Labels,
     LineMark,
     Panel,
@@ -43,12 +42,7 @@ LABEL_SIZE = 7.5  # points
 
 _DASHES = ("-", "--", "-.", ":")
 _SHAPES = ("o", "^", "s", "D", "v", "P", "X")
-_SIZES = {
-    (False, False): 20,
-    (False, True): 8,
-    (True, False): 90,
-    (True, True): 90,
-}  # large, background: square points
+_LARGE, _USUAL, _FAINT = 90, 20, 8  # square points
 _DEFAULTS = {"axes", "figure", "font", "grid", "legend", "lines", "patch", "savefig", "text", "xtick", "ytick"}
 # Scripts that matplotlib's own font lacks; the first of these that is installed is asked after it.
 _MORE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei")
@@ -82,7 +76,7 @@ def draw(picture: Picture) -> Figure:
         count = len(picture.panels)
         axes = figure.subplots(*((count, 1) if picture.stacked else (1, count)), squeeze=False).ravel()
         for panel, ax in zip(picture.panels, axes, strict=True):
-            _panel(figure, ax, panel)
+            _panel(ax, panel)
         figure.suptitle(picture.title, fontsize=12, fontweight="bold", x=0.01, ha="left")
         caption = textwrap.fill(picture.caption, int(picture.width * 14.5))
         figure.supxlabel(caption, fontsize=8.5, color="#333333", x=0.01, ha="left")
@@ -124,7 +118,7 @@ def _settings() -> Any:
     return {**usual, "text.parse_math": False, "font.family": fonts}
 
 
-def _panel(figure: Any, ax: Any, panel: Panel) -> None:
+def _panel(ax: Any, panel: Panel) -> None:
     from matplotlib.ticker import NullFormatter
 
     ax.set_title(panel.title, fontsize=10)
@@ -132,7 +126,7 @@ def _panel(figure: Any, ax: Any, panel: Panel) -> None:
     ax.grid(visible=True, color="#E6E6E6", linewidth=0.7)
     ax.set_axisbelow(True)
     for mark in panel.marks:
-        _mark(figure, ax, mark)
+        _DRAWN[type(mark)](ax, mark)
     for axis, side in ((panel.x, "x"), (panel.y, "y")):
         getattr(ax, f"set_{side}label")(axis.label, fontsize=9)
         if axis.logarithmic:
@@ -150,37 +144,26 @@ def _panel(figure: Any, ax: Any, panel: Panel) -> None:
         ax.set_aspect("equal")
 
 
-def _mark(figure: Any, ax: Any, mark: Any) -> None:
-    match mark:
-        case LineMark():
-            _line(ax, mark)
-        case Points():
-            _points(ax, mark)
-        case Bars():
-            _bars(ax, mark)
-        case Arrows():
-            for tail, head in zip(mark.tails, mark.heads, strict=True):
-                style = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.9, "shrinkA": 2, "shrinkB": 2, "alpha": 0.7}
-                ax.annotate("", xy=head, xytext=tail, arrowprops=style)
-        case Cells():
-            _cells(figure, ax, mark)
-        case Spans():
-            for number, (first, last) in enumerate(mark.spans):
-                label = "" if number else mark.label
-                ax.axvspan(first, last, color=SHADE, alpha=0.35, linewidth=0, label=label, zorder=0)
-        case Labels():
-            _labels(ax, mark)
-        case _:
-            _graph_mark(ax, mark)
-
-
 def _points(ax: Any, mark: Points) -> None:
     shape = _SHAPES[mark.series % len(_SHAPES)]
     faint = mark.series < 0
+    size = _LARGE if mark.large else _FAINT if faint else _USUAL
     ax.scatter(
-        mark.x, mark.y, s=_SIZES[mark.large, faint], c=colour(mark.series), marker="o" if faint else shape,
+        mark.x, mark.y, s=size, c=colour(mark.series), marker="o" if faint else shape,
         alpha=0.6 if faint else 0.85, linewidths=0.3, edgecolors="white", label=mark.label, zorder=3,
     )  # fmt: skip
+
+
+def _arrows(ax: Any, mark: Arrows) -> None:
+    style = {"arrowstyle": "-|>", "color": "#666666", "lw": 0.9, "shrinkA": 2, "shrinkB": 2, "alpha": 0.7}
+    for tail, head in zip(mark.tails, mark.heads, strict=True):
+        ax.annotate("", xy=head, xytext=tail, arrowprops=style)
+
+
+def _spans(ax: Any, mark: Spans) -> None:
+    for number, (first, last) in enumerate(mark.spans):
+        label = "" if number else mark.label
+        ax.axvspan(first, last, color=SHADE, alpha=0.35, linewidth=0, label=label, zorder=0)
 
 
 def _labels(ax: Any, mark: Labels) -> None:
@@ -193,25 +176,17 @@ def _line(ax: Any, mark: LineMark) -> None:
     shade = colour(mark.series)
     dash = _DASHES[mark.series % len(_DASHES)]
     drawn = "steps-post" if mark.step else "default"
+    step = {"step": "post"} if mark.step else {}
     if mark.low:
-        step = {"step": "post"} if mark.step else {}
         ax.fill_between(mark.x, mark.low, mark.high, color=shade, alpha=0.15, linewidth=0, **step)
     if mark.filled:
-        step = {"step": "post"} if mark.step else {}
         alpha = 0.10 if mark.series >= 0 else 0.4
         ax.fill_between(mark.x, mark.y, color=shade, alpha=alpha, linewidth=0, **step)
     shape = _SHAPES[mark.series % len(_SHAPES)] if mark.dotted else None
     ax.plot(
-        mark.x,
-        mark.y,
-        dash,
-        color=shade,
-        linewidth=1.8 if mark.series >= 0 else 1.0,
-        drawstyle=drawn,
-        marker=shape,
-        markersize=5,
-        label=mark.label,
-    )
+        mark.x, mark.y, dash, color=shade, linewidth=1.8 if mark.series >= 0 else 1.0, drawstyle=drawn, marker=shape,
+        markersize=5, label=mark.label,
+    )  # fmt: skip
 
 
 def _bars(ax: Any, mark: Bars) -> None:
@@ -227,7 +202,7 @@ def _bars(ax: Any, mark: Bars) -> None:
     ax.grid(visible=False, axis="y")
 
 
-def _cells(figure: Any, ax: Any, mark: Cells) -> None:
+def _cells(ax: Any, mark: Cells) -> None:
     import numpy as np
 
     values = np.array([[np.nan if cell is None else cell for cell in row] for row in mark.values], dtype=float)
@@ -241,7 +216,7 @@ def _cells(figure: Any, ax: Any, mark: Cells) -> None:
             dark = not value > (mark.low + mark.high) / 2  # an empty cell has no text
             place, shade = (x, len(values) - row - 0.5), "white" if dark else "#222222"
             ax.text(*place, text, ha="center", va="center", fontsize=LABEL_SIZE + 1, color=shade, clip_on=True)
-    bar = figure.colorbar(drawn, ax=ax, extend="neither" if mark.low == 0 else "min", fraction=0.04, pad=0.02)
+    bar = ax.figure.colorbar(drawn, ax=ax, extend="neither" if mark.low == 0 else "min", fraction=0.04, pad=0.02)
     bar.set_label(mark.label, fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
 
@@ -252,23 +227,13 @@ def _edges(centres: Any) -> list[float]:
     return [centres[0] - 0.5, *middles, centres[-1] + 0.5]
 
 
-def _graph_mark(ax: Any, mark: GraphMark) -> None:
-    """Draw one mark."""
-    match mark:
-        case Strokes():
-            _strokes(ax, mark)
-        case Discs():
-            _discs(ax, mark)
-        case Cards():
-            _cards(ax, mark)
-        case TextMarks():
-            box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.82}
-            for (x, y), text in zip(mark.places, mark.texts, strict=True):
-                ax.text(
-                    x, y, text, ha="left" if mark.leading else "center", va="center", fontsize=mark.size,
-                    color=mark.colour, bbox=box, zorder=6,
-                    fontweight="bold" if mark.bold else "normal", linespacing=1.15,
-                )  # fmt: skip
+def _texts(ax: Any, mark: TextMarks) -> None:
+    box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.82}
+    for (x, y), text in zip(mark.places, mark.texts, strict=True):
+        ax.text(
+            x, y, text, ha="left" if mark.leading else "center", va="center", fontsize=mark.size, color=mark.colour,
+            bbox=box, zorder=6, fontweight="bold" if mark.bold else "normal", linespacing=1.15,
+        )  # fmt: skip
 
 
 def _strokes(ax: Any, mark: Strokes) -> None:
@@ -308,14 +273,8 @@ def _cards(ax: Any, mark: Cards) -> None:
 
     for card in mark.cards:
         size = card.right - card.left, card.top - card.bottom
-        look: dict[str, Any] = {
-            "facecolor": "white",
-            "edgecolor": "#C8C8C8",
-            "linewidth": 0.7,
-            "alpha": 0.96,
-            "zorder": 6,
-        }
-        ax.add_patch(Rectangle((card.left, card.bottom), *size, **look))
+        look: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "linewidth": 0.7, "alpha": 0.96}
+        ax.add_patch(Rectangle((card.left, card.bottom), *size, zorder=6, **look))
         ax.add_patch(Rectangle((card.left, card.bottom), _EDGE, size[1], color=card.colour, linewidth=0, zorder=7))
         left, y = card.left + _EDGE + 0.05, card.top - 0.05
         for number, line in enumerate(card.lines):
@@ -324,3 +283,10 @@ def _cards(ax: Any, mark: Cards) -> None:
                 left, y - number * LETTER_SIZE * LINE / _INCH, line, ha="left", va="top", fontsize=LETTER_SIZE,
                 fontweight=weight, color=shade, zorder=8,
             )  # fmt: skip
+
+
+_DRAWN: dict[type, Any] = {
+    LineMark: _line, Points: _points, Bars: _bars, Arrows: _arrows, Cells: _cells, Spans: _spans, Labels: _labels,
+    Strokes: _strokes, Discs: _discs, Cards: _cards, TextMarks: _texts,
+}  # fmt: skip
+"""By kind of mark, what draws it into axes."""

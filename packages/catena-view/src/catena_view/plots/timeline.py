@@ -10,8 +10,19 @@ from pathlib import Path
 
 from catena.effects import Budget, Clock, Event, EventKind
 from catena.model import EvaluationError
-from catena_view.plots.labels import round_ticks
-from catena_view.plots.picture import BACKGROUND, Axis, Labels, LineMark, Mark, Panel, Picture, finished
+from catena_view.plots.picture import (
+    BACKGROUND,
+    Axis,
+    Labels,
+    LineMark,
+    Mark,
+    Panel,
+    Picture,
+    finished,
+    log_axis,
+    measured_line,
+    round_ticks,
+)
 
 _COUNTED: tuple[tuple[EventKind, str], ...] = (
     ("finished", "answered by a service"),
@@ -203,18 +214,18 @@ def cost_growth(
         Panel(
             title=case,
             marks=[
-                LineMark(
-                    x=[float(cost.size) for cost in costs], y=[cost.milliseconds for cost in costs],
-                    low=[cost.low for cost in costs], high=[cost.high for cost in costs],
-                    label=system, series=systems.index(system), dotted=True,
+                measured_line(
+                    system,
+                    systems.index(system),
+                    ((float(cost.size), cost.milliseconds, cost.low, cost.high) for cost in costs),
                 )
                 for system, costs in each.items()
             ],
-            x=Axis(label=unit, limits=sizes, ticks=_decades(*sizes), logarithmic=True),
-            y=Axis(label="milliseconds", limits=times, ticks=_decades(*times), logarithmic=True),
+            x=log_axis(unit, *sizes),
+            y=log_axis("milliseconds", *times),
         )
         for case, each in ordered.items()
-    ]  # fmt: skip
+    ]
     told = "; ".join(
         f"{case}: " + ", ".join(_cost_told(system, costs) for system, costs in each.items())
         for case, each in ordered.items()
@@ -230,9 +241,3 @@ def _cost_told(system: str, costs: Sequence[Cost]) -> str:
         return end
     power = log(last.milliseconds / first.milliseconds) / log(last.size / first.size)
     return f"{end}, as size^{power:.2f}"
-
-
-def _decades(low: float, high: float) -> list[tuple[float, str]]:
-    """Return the powers of ten between two ends."""
-    powers = (10.0**power for power in range(-9, 16))
-    return [(power, f"{power:,.0f}" if power >= 1 else f"{power:g}") for power in powers if low <= power <= high]

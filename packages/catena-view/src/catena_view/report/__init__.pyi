@@ -1,4 +1,4 @@
-from .fidelity import read_fidelity as read_fidelity
+from .documents import read_fidelity as read_fidelity
 from .reporting import Report as Report
 from .reporting import ReportOptions as ReportOptions
 from .reporting import report as report

@@ -1,23 +1,26 @@
-"""Make what a report shows of documents: their tree with the hits, and the worth of chunks with the segments."""
+"""Make what a report shows of documents: their tree, the worth of chunks, the fidelity of pages, and measures."""
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import groupby
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena import Entry, Ranking, run
 from catena.evaluation import GAMMAS, Judgement, RetrievalReport, cohesion, judge, recall_curve, retrieval_report
-from catena.model import citation, pages_in_words
-from catena.segments import Explanation, Extraction, Weighed, explain
+from catena.model import EvaluationError, citation, pages_in_words
+from catena.segments import Extraction, Weighed, explain
 from catena_view.plots import ranking as ranking_plots
 from catena_view.plots import space
 from catena_view.plots.graph_view import excerpt
-from catena_view.plots.labels import shortened
-from catena_view.plots.segments import ChunkRow, ends_of, row_of
+from catena_view.plots.picture import shortened
+from catena_view.plots.segments import ChunkRow, ends_of, formula_of, rows_of
+from catena_view.plots.views import FidelityReportLike, fidelity_strip
 from catena_view.report.values import (
     Bar,
     Curve,
@@ -25,14 +28,16 @@ from catena_view.report.values import (
     DocumentRow,
     FigureShown,
     Missing,
+    PageRow,
     SectionRow,
     SegmentShown,
+    Strip,
+    Strips,
     Studies,
     Tree,
 )
 
 if TYPE_CHECKING:
-    from catena import Entry, Ranking
     from catena.evaluation import BankQuestion
     from catena.library import BaseLibrary
     from catena.store import DocumentInfo
@@ -50,10 +55,7 @@ def in_order(infos: Sequence[DocumentInfo], ranking: Ranking) -> list[str]:
 
 
 def tree_shown(
-    infos: Sequence[DocumentInfo],
-    order: Sequence[str],
-    entries: Mapping[str, Entry],
-    ranking: Ranking,
+    infos: Sequence[DocumentInfo], order: Sequence[str], entries: Mapping[str, Entry], ranking: Ranking
 ) -> Tree:
     """Return the tree of some documents.
 
@@ -111,25 +113,18 @@ def curves_shown(found: Extraction, most: int) -> Curves | Missing:
         )
     told = explain(found)
     known = {chunk.id: chunk for chunk in found.considered.valued.chunks}
-    weighed = [chunk for chunk in told.chunks if any(worth.value is not None for worth in chunk.worths)]
-    rows = [row_of(list(chunks), known) for _, chunks in groupby(weighed, key=lambda chunk: chunk.document_id)]
+    rows = rows_of(told, known)
     return Curves(
         penalty=told.params.irrelevance_penalty,
         used=told.used,
         budget=told.budget,
         unit="tokens" if told.in_tokens else "chunks",
-        caption=_caption(told, len(rows)),
+        caption=(
+            f"Documents considered: {len(rows):,}. {formula_of(told)}; the dashed line is 0 less the penalty. "
+            f"Selection: {told.params.selection}."
+        ),
         degraded=tuple(f"{part.what}: {part.why}" for part in found.degraded),
         curves=tuple(_curve(row, found) for row in rows[:most]),
-    )
-
-
-def _caption(told: Explanation, documents: int) -> str:
-    params = told.params
-    worth = f"max(P × decay, {params.lending:g} × a neighbour's)" if params.lending else "P × decay"
-    return (
-        f"Documents considered: {documents:,}. Value = ({worth} − {params.irrelevance_penalty:g}) × length factor "
-        f"({params.length_adjustment}); the dashed line is 0 less the penalty. Selection: {params.selection}."
     )
 
 
@@ -197,7 +192,13 @@ def studies_shown(
     """
     judgement = judge(bank, [info.id for info in library.documents()], library.get)
     n = library.stats().chunks
-    top, deep = _asked(library, bank, judgement, min(options.depth, n), progress)
+    judged = [question for question in bank if judgement.items.get(question.id)]
+    top, deep, depth = dict[str, Ranking](), dict[str, Ranking](), min(options.depth, n)
+    for number, question in enumerate(judged, start=1):  # as a user would ask, and as deep as it is judged
+        top[question.id] = library.search(question.text, k=max(_FEWEST, len(judgement.items[question.id])))
+        deep[question.id] = library.search(question.text, k=depth, depth=depth)
+        if progress is not None:
+            progress(number, len(judged))
     found = retrieval_report(bank, judgement, top=top, deep=deep, n=n, gamma=options.gamma)
     measures = [name for name in _NAMES if name in found.measures[""]]
     return Studies(
@@ -206,25 +207,6 @@ def studies_shown(
         rows=tuple(_row(kind, found, measures) for kind in found.measures),
         figures=(*_log_rank(found), *_cohesion(library, entries)),
     )
-
-
-def _asked(
-    library: BaseLibrary,
-    bank: Sequence[BankQuestion],
-    judgement: Judgement,
-    depth: int,
-    progress: Progress | None,
-) -> tuple[dict[str, Ranking], dict[str, Ranking]]:
-    """Return, for each question with gold, what a user would get, and the ranking as deep as it is judged."""
-    judged = [question for question in bank if judgement.items.get(question.id)]
-    top: dict[str, Ranking] = {}
-    deep: dict[str, Ranking] = {}
-    for number, question in enumerate(judged, start=1):
-        top[question.id] = library.search(question.text, k=max(_FEWEST, len(judgement.items[question.id])))
-        deep[question.id] = library.search(question.text, k=depth, depth=depth)
-        if progress is not None:
-            progress(number, len(judged))
-    return top, deep
 
 
 def _log_rank(found: RetrievalReport) -> list[FigureShown]:
@@ -271,3 +253,78 @@ def _note(found: RetrievalReport, judgement: Judgement) -> str:
     if found.without:
         told.append(f"Without {found.without}.")
     return " ".join(told)
+
+
+_NONE = Missing(
+    missing="No fidelity was given: a library does not keep how faithful the Markdown of its pages is.",
+    hint="catena parse FILE.pdf --llm MODEL --fidelity FILE.json, then catena report … --fidelity FILE.json",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFidelity:
+    """A fidelity report as it was kept; `source` names its document."""
+
+    source: str
+    pages: tuple[PageRow, ...]
+
+
+def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
+    """Read what `catena parse --fidelity` wrote: one report, or a list of them.
+
+    Raises:
+        EvaluationError: the file cannot be read, or holds something else.
+    """
+    source = Path(path)
+    try:
+        found = json.loads(source.read_text(encoding="utf-8"))
+        reports = found if isinstance(found, list) else [found]
+        return tuple(_report(report) for report in reports)
+    except OSError as error:
+        what = f"{source.name} cannot be read: {error.strerror or 'not readable'}"
+        raise EvaluationError(f"{what}. Try: the file that catena parse --fidelity wrote") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        what = f"{source.name} is no fidelity report ({type(error).__name__}: {error})"
+        raise EvaluationError(f"{what}. Try: the file that catena parse --fidelity wrote") from error
+
+
+def _report(report: Mapping[str, Any]) -> KeptFidelity:
+    pages = (_page(lambda name, page=page: page[name]) for page in report["pages"])  # type: ignore[misc]
+    return KeptFidelity(source=str(report["source"]), pages=tuple(pages))
+
+
+def _page(told: Callable[[str], Any]) -> PageRow:
+    return PageRow(
+        page=int(told("page")),
+        recall=float(told("recall")),
+        precision=float(told("precision")),
+        order=float(told("order")),
+        state=str(told("state")),
+        faults=tuple(map(_fault, told("faults"))),
+    )
+
+
+def _fault(fault: Any) -> str:
+    """Return a fault in words: as it was kept, or as `format_markdown` gives it."""
+    if isinstance(fault, str):
+        return fault
+    kind, detail = (fault["kind"], fault["detail"]) if isinstance(fault, dict) else (fault.kind, fault.detail)
+    return f"{kind}: {detail}" if detail else kind
+
+
+def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
+    """Return the strips of reports that have pages.
+
+    Raises:
+        EvaluationError: a share is not in [0, 1].
+    """
+    held = [report for report in reports if report.pages]
+    return Strips(strips=tuple(map(_strip, held))) if held else _NONE
+
+
+def _strip(report: FidelityReportLike) -> Strip:
+    return Strip(
+        title=Path(str(getattr(report, "source", ""))).name or "a document",
+        caption=str(getattr(fidelity_strip(report), "caption", "")),
+        pages=tuple(_page(partial(getattr, page)) for page in report.pages),
+    )

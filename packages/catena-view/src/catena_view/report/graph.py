@@ -13,19 +13,20 @@ from catena import Chunk
 from catena.graph import kinds_in_order, reasons
 from catena.model import MENTION, MENTIONED, Chain, Hop, citation
 from catena_view.plots.graph import document_colours
-from catena_view.plots.graph_layout import force_layout, spread
 from catena_view.plots.graph_view import (
     DrawnEdge,
     WholeGraph,
     around,
     excerpt,
     fetched,
+    force_layout,
     links_among,
+    parted,
+    spread,
     style,
     title_of,
 )
-from catena_view.plots.labels import shortened
-from catena_view.plots.picture import COLOURS
+from catena_view.plots.picture import COLOURS, shortened
 from catena_view.report.values import EdgeKind, GraphShown, GroupMark, HopRow, Missing, NodeMark
 
 if TYPE_CHECKING:
@@ -86,12 +87,12 @@ def graph_shown(graph: Graph, found: GraphResult, most: int) -> GraphShown | Mis
 
 
 def _places(
-    chunks: Mapping[str, Chunk], pairs: NDArray[np.int64], groups: Mapping[str, GroupMark], parted: Sequence[int]
+    chunks: Mapping[str, Chunk], pairs: NDArray[np.int64], groups: Mapping[str, GroupMark], apart: Sequence[int]
 ) -> list[tuple[float, float]]:
     """Return the places of nodes: by the forces of their edges, or of many nodes document by document."""
     if len(chunks) <= _FREE or len(groups) == 1:
-        return _unit_places(len(chunks), pairs, parted)
-    return _parted(discs_of_documents(list(chunks.values()), groups), parted, _APART / 2)
+        return _unit_places(len(chunks), pairs, apart)
+    return _moved(discs_of_documents(list(chunks.values()), groups), apart, _APART / 2)
 
 
 def discs_of_documents(chunks: Sequence[Chunk], groups: Mapping[str, GroupMark]) -> list[tuple[float, float]]:
@@ -113,7 +114,8 @@ def discs_of_documents(chunks: Sequence[Chunk], groups: Mapping[str, GroupMark])
     radii = each * (np.sqrt(counts) + 1.0)
     begin = np.array([(group.x, group.y) for group in groups.values()])
     reach = np.maximum(begin.max(axis=0) - begin.min(axis=0), 1e-9)
-    middles = _apart((begin - begin.min(axis=0)) / reach * size, radii, size)
+    ends = np.minimum(radii[:, None], size / 2), np.maximum(size - radii[:, None], size / 2)
+    middles = parted(np.clip((begin - begin.min(axis=0)) / reach * size, *ends), radii, ends, rounds=_ROUNDS)
     numbers = {name: number for number, name in enumerate(groups)}
     order = sorted(range(len(chunks)), key=lambda at: (chunks[at].document_id, chunks[at].position, chunks[at].id))
     seen: Counter[str] = Counter()
@@ -127,40 +129,22 @@ def discs_of_documents(chunks: Sequence[Chunk], groups: Mapping[str, GroupMark])
     return [(round(float(x), _DIGITS), round(float(y), _DIGITS)) for x, y in unit]
 
 
-def _apart(places: NDArray[np.float64], radii: NDArray[np.float64], size: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return middles of discs moved as little as it takes, about, until none lies on another, inside a page."""
-    low, high = np.minimum(radii[:, None], size / 2), np.maximum(size - radii[:, None], size / 2)
-    moved = np.clip(places, low, high)
-    turn = np.arange(len(moved))[:, None] - np.arange(len(moved))[None, :]
-    for _ in range(_ROUNDS):
-        gap = moved[:, None] - moved[None, :]
-        gap[..., 0] += 1e-6 * turn  # so that two at one place part
-        reach = np.hypot(gap[..., 0], gap[..., 1])
-        np.fill_diagonal(reach, np.inf)
-        short = np.maximum(radii[:, None] + radii[None, :] - reach, 0.0)
-        if not short.any():
-            break
-        step = (gap / np.maximum(reach, 1e-9)[..., None] * short[..., None] * 0.5).sum(axis=1)
-        moved = np.clip(moved + step, low, high)
-    return moved
-
-
 def _pairs(links: Sequence[DrawnEdge], numbers: Mapping[str, int]) -> NDArray[np.int64]:
     return np.array([(numbers[link.one], numbers[link.two]) for link in links], dtype=np.int64).reshape(-1, 2)
 
 
-def _unit_places(count: int, edges: NDArray[np.int64], parted: Sequence[int] = ()) -> list[tuple[float, float]]:
-    """Return the places of a force layout in the unit square, y downwards; those of `parted` do not overlap."""
+def _unit_places(count: int, edges: NDArray[np.int64], apart: Sequence[int] = ()) -> list[tuple[float, float]]:
+    """Return the places of a force layout in the unit square, y downwards; those of `apart` do not overlap."""
     found = force_layout(count, edges, _AREA) / _PAGE
-    return _parted([(float(x), 1 - float(y)) for x, y in found], parted, _APART)
+    return _moved([(float(x), 1 - float(y)) for x, y in found], apart, _APART)
 
 
-def _parted(places: Sequence[tuple[float, float]], parted: Sequence[int], apart: float) -> list[tuple[float, float]]:
+def _moved(places: Sequence[tuple[float, float]], some: Sequence[int], apart: float) -> list[tuple[float, float]]:
     """Return places of which some are moved until they are no nearer to each other than `apart`, rounded."""
     wide, high = _PAGE
-    moved = spread([(places[at][0] * wide, places[at][1] * high) for at in parted], _AREA, apart=apart)
+    moved = spread([(places[at][0] * wide, places[at][1] * high) for at in some], _AREA, apart=apart)
     found = list(places)
-    for at, (x, y) in zip(parted, moved, strict=True):
+    for at, (x, y) in zip(some, moved, strict=True):
         found[at] = x / wide, y / high
     return [(round(x, _DIGITS), round(y, _DIGITS)) for x, y in found]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from html import escape
@@ -19,17 +19,16 @@ from catena import __version__
 from catena.effects import one_state
 from catena.model import CatenaError, EvaluationError, ParameterError, Where, check_options
 from catena_view.plots.graph import MOST_NODES
-from catena_view.report.documents import curves_shown, in_order, studies_shown, tree_shown
-from catena_view.report.fidelity import strips_shown
+from catena_view.report.documents import curves_shown, in_order, strips_shown, studies_shown, tree_shown
 from catena_view.report.graph import graph_shown
 from catena_view.report.ranking import best_scores, hits_shown, notice_of
-from catena_view.report.values import Curves, GraphShown, Missing, ReportContents, Studies
+from catena_view.report.values import GraphShown, Missing, ReportContents
 
 if TYPE_CHECKING:
-    from catena import Entry, Ranking
+    from catena import Ranking
     from catena.evaluation import BankQuestion
     from catena.library import BaseLibrary
-    from catena_view.plots.fidelity import FidelityReportLike
+    from catena_view.plots.views import FidelityReportLike
     from catena_view.report.documents import Progress
 _SCRIPTS = ("dom.js", "tree.js", "ranking.js", "segments.js", "graph_canvas.js", "graph.js", "studies.js", "page.js")
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}  # so that no text can end the script element
@@ -134,50 +133,38 @@ def report(
         raise ParameterError("question", question, "a text that says something")
     if not isinstance(options, ReportOptions | None):
         raise ParameterError("options", options, "ReportOptions(...) or None")
-    contents = gather(
-        library, question, options or ReportOptions(), name=name, questions=questions, fidelity=fidelity,
-        progress=progress,
-    )  # fmt: skip
-    return Report(page_of(contents), contents)
-
-
-def gather(
-    library: BaseLibrary,
-    question: str,
-    options: ReportOptions,
-    *,
-    name: str = "",
-    questions: Sequence[BankQuestion] = (),
-    fidelity: Sequence[FidelityReportLike] = (),
-    progress: Progress | None = None,
-) -> ReportContents:
-    """Ask a library what a report shows; the arguments are those of `catena_view.report.report`."""
+    how = options or ReportOptions()
     with one_state(library.services):
-        ranking = library.search(question, k=options.k, where=options.where)
+        ranking = library.search(question, k=how.k, where=how.where)
         infos = library.documents()
-        listed = in_order(infos, ranking)[: options.documents]
-        entries = _entries(library, [*(hit.chunk.document_id for hit in ranking.hits), *listed])
-        formula = library.formula()
-        bests = best_scores(library, question, ranking, options)
-        return ReportContents(
+        listed = in_order(infos, ranking)[: how.documents]
+        names = dict.fromkeys([*(hit.chunk.document_id for hit in ranking.hits), *listed])
+        entries = {each: library.get(each) for each in names}
+        hits = hits_shown(
+            question, ranking, entries, formula=library.formula(),
+            bests=best_scores(library, question, ranking, how), notice=notice_of(library, question, ranking),
+        )  # fmt: skip
+        contents = ReportContents(
             question=question,
             name=name or "library",
             facts=_facts(library, ranking, len(infos)),
-            ranking=hits_shown(
-                question, ranking, entries, formula=formula, bests=bests, notice=notice_of(library, question, ranking)
-            ),
+            ranking=hits,
             tree=tree_shown(infos, listed, entries, ranking),
-            segments=_or_missing("Segments", lambda: _curves(library, question, options)),
-            graph=_or_missing("The graph", lambda: _graph(library, question, options)),
+            segments=_or_missing(
+                "Segments", lambda: curves_shown(library.segments(question, where=how.where), how.curves)
+            ),
+            graph=_or_missing("The graph", lambda: _graph(library, question, how)),
             fidelity=_or_missing("Fidelity", lambda: strips_shown(fidelity)),
             studies=_or_missing(
-                "Questions", lambda: _studies(library, questions, entries.values(), options, progress)
+                "Questions",
+                lambda: (
+                    studies_shown(library, questions, list(entries.values()), how, progress)
+                    if questions
+                    else _NO_QUESTIONS
+                ),
             ),
         )
-
-
-def _entries(library: BaseLibrary, names: Iterable[str]) -> dict[str, Entry]:
-    return {name: library.get(name) for name in dict.fromkeys(names)}
+    return Report(page_of(contents), contents)
 
 
 def _or_missing(what: str, made: Callable[[], T]) -> T | Missing:
@@ -189,10 +176,6 @@ def _or_missing(what: str, made: Callable[[], T]) -> T | Missing:
         return Missing(missing=f"{what} could not be shown: {told or hint}", hint=hint if told else "")
 
 
-def _curves(library: BaseLibrary, question: str, options: ReportOptions) -> Curves | Missing:
-    return curves_shown(library.segments(question, where=options.where), options.curves)
-
-
 def _graph(library: BaseLibrary, question: str, options: ReportOptions) -> GraphShown | Missing:
     if not library.has_graph:
         return Missing(
@@ -201,16 +184,6 @@ def _graph(library: BaseLibrary, question: str, options: ReportOptions) -> Graph
         )
     found = library.search_graph(question, k=options.k, where=options.where)
     return graph_shown(library.graph, found, options.nodes)
-
-
-def _studies(
-    library: BaseLibrary,
-    bank: Sequence[BankQuestion],
-    entries: Iterable[Entry],
-    options: ReportOptions,
-    progress: Progress | None,
-) -> Studies | Missing:
-    return studies_shown(library, bank, list(entries), options, progress) if bank else _NO_QUESTIONS
 
 
 def _facts(library: BaseLibrary, ranking: Ranking, documents: int) -> dict[str, str]:
@@ -231,8 +204,10 @@ def page_of(contents: ReportContents) -> str:
     no address is ever asked, and text of documents can be no script even if it were taken for markup.
     """
     style, script = _read("page.css"), "\n".join(map(_read, _SCRIPTS))
+    hashes = (b64encode(sha256(text.encode()).digest()).decode("ascii") for text in (script, style))
+    policy = "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; {}"
     places = {
-        "policy": _policy(style, script),
+        "policy": policy.format(*hashes, "base-uri 'none'; form-action 'none'"),
         "title": _in_markup(f"{contents.question} · Catena report"),
         "version": escape(__version__),
         "style": style,
@@ -251,17 +226,6 @@ def data_of(contents: ReportContents) -> str:
 def _in_markup(text: str) -> str:
     """Return a text as HTML, in ASCII: of a broken character, which no file could hold, only its number is left."""
     return escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii")
-
-
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode('ascii')}'"
 
 
 def _read(name: str) -> str:

@@ -298,7 +298,7 @@ def _write_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
 def _draw_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
     """Draw the strip of one report; of several, one picture each, numbered from 1."""
     with needs("catena-view"):
-        from catena_view.plots.fidelity import fidelity_strip
+        from catena_view.plots.views import fidelity_strip
 
     for report, path in zip(reports, pictures(target, len(reports)), strict=True):
         if report.pages:
