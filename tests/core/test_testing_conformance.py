@@ -31,9 +31,7 @@ from catena.testing.conformance import Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.embedder_conformance import problems_of_embedder
 from catena.testing.evaluator_conformance import problems_of_evaluator, report_of_evaluator
-from catena.testing.fusion_conformance import problems_of_fusion, report_of_fusion
-from catena.testing.reranker_conformance import problems_of_reranker
-from catena.testing.retriever_conformance import Filtering
+from catena.testing.ranking_conformance import Filtering, problems_of_fusion, problems_of_reranker, report_of_fusion
 
 SOURCE = "The pump runs. The seal holds. The fuse blows."
 HELD = [{"text": "as given"}]

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.ask_model import (
-    answer_as_json,
-    plain_answer,
-    quoted_answer,
-    short_answer,
-    show_plain,
-    show_quoted,
-)
+from catena.cli.ask_model import answer_as_json, plain_answer, quoted_answer, short_answer, show_plain, show_quoted
 from catena.cli.console import out, printable, tell, write_json
 from catena.cli.failures import (
     SOME_FAILED,
@@ -155,10 +148,7 @@ def ask(
     about.check(model=model, whole=names.no_names, naming="--model NAME")
     options = names.search()
     preparation = reading.preparation(figures=figures)
-    with (
-        about.opened(model, asking) as models,
-        _opened(library, preparation, models, create=bool(files)) as opened,
-    ):
+    with about.opened(model, asking) as models, _opened(library, preparation, models, create=bool(files)) as opened:
         outcomes = indexed(opened, paths, reading.password) if files else ()
         if chains.graph:
             asked = _from_chains(opened, question, chains, models, k=k or 5, budget_tokens=budget_tokens)

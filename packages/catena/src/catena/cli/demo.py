@@ -373,10 +373,7 @@ def five_ways(library: Library, embedder: Embedder, question: DemoQuestion) -> t
                 "segments",
                 lambda asked: [found.segment.as_chunk() for found in library.segments(asked).segments],
             ),
-            "MC-indexing": (
-                "sections",
-                lambda asked: _chunks(sections.search_views(asked, ViewSearch(), k=10).hits),
-            ),
+            "MC-indexing": ("sections", lambda asked: _chunks(sections.search_views(asked, ViewSearch(), k=10).hits)),
             "IIER": ("passages", lambda asked: _chunks(library.search_graph(asked, k=k).ranking.hits)),
         }
         return tuple(_asked(name, unit, ask, question) for name, (unit, ask) in ways.items())

@@ -192,8 +192,7 @@ ScorerKind: TypeAlias = Literal["features", "paper"]
 def train(
     library: LibraryFolder,
     questions: Annotated[
-        Path,
-        typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with their supporting passages."),
+        Path, typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with their supporting passages.")
     ],
     *,
     output: Annotated[
@@ -315,10 +314,7 @@ def _draw_training(trained: TrainedGraphScorer, picture: Path) -> None:
 
 def _training_as_json(trained: TrainedGraphScorer, output: Path) -> dict[str, Any]:
     by_method = {
-        name: {
-            result.measure: result.mean,
-            trained.complete[name].measure: trained.complete[name].mean,
-        }
+        name: {result.measure: result.mean, trained.complete[name].measure: trained.complete[name].mean}
         for name, result in trained.recall.items()
     }
     return {

@@ -327,9 +327,7 @@ def opened(path: Path, preparation: Preparation, models: Models, *, plan: bool =
             )
             path = Path(empty) / "library"
         library = Library.open(
-            path,
-            preparation=models.prepared(preparation),
-            services=replace(asked, journal=journal),
+            path, preparation=models.prepared(preparation), services=replace(asked, journal=journal)
         )
         yield stack.enter_context(library)
 

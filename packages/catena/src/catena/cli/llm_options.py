@@ -34,23 +34,19 @@ class CallOptions:
 
     base_url: Annotated[str | None, typer.Option(metavar="URL", help="Where the model is, if not at OpenAI.")] = None
     model_timeout: Annotated[
-        float | None,
-        typer.Option(min=0.1, metavar="SECONDS", help="Wait so long for a sign of the model [120]."),
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Wait so long for a sign of the model [120].")
     ] = None
     concurrency: Annotated[int | None, typer.Option(min=1, metavar="N", help="Ask so many things at once [8].")] = (
         None
     )
     requests_per_minute: Annotated[
-        float | None,
-        typer.Option(min=0.01, metavar="N", help="Ask no faster [as fast as it answers]."),
+        float | None, typer.Option(min=0.01, metavar="N", help="Ask no faster [as fast as it answers].")
     ] = None
     max_output_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Of one reply [by what it is asked for]."),
+        int | None, typer.Option(min=1, metavar="N", help="Of one reply [by what it is asked for].")
     ] = None
     reasoning_effort: Annotated[
-        str | None,
-        typer.Option(metavar="WORD", help="How long the model may think: low, medium, high."),
+        str | None, typer.Option(metavar="WORD", help="How long the model may think: low, medium, high.")
     ] = None
 
     def require(self, model: str | None, naming: str = "--llm NAME", **also: object) -> None:
@@ -112,12 +108,10 @@ class ModelOptions(CallOptions):
     """The options of commands that keep a model's replies and count what they cost."""
 
     journal: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here]."),
+        Path | None, typer.Option(metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here].")
     ] = None
     price_in: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="MONEY", help="Of a million tokens read by the model."),
+        float | None, typer.Option(min=0, metavar="MONEY", help="Of a million tokens read by the model.")
     ] = None
     price_out: Annotated[
         float | None, typer.Option(min=0, metavar="MONEY", help="Of a million tokens written by it.")

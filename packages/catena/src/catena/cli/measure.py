@@ -54,8 +54,7 @@ def evaluate(
         typer.Option(metavar="FILE.png|html", help="Draw recall by kind of question (package catena-view)."),
     ] = None,
     curve: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="Draw recall over ranks (package catena-view)."),
+        Path | None, typer.Option(metavar="FILE.png|html", help="Draw recall over ranks (package catena-view).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -341,8 +340,7 @@ def calibrate(
     depth: Annotated[int, typer.Option(min=1, help="Hits looked at per question.")] = 100,
     date: Annotated[str, typer.Option(help="Kept in the file, e.g. 2026-11-21.")] = "",
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="Draw the reliability diagram (package catena-view)."),
+        Path | None, typer.Option(metavar="FILE.png|html", help="Draw the reliability diagram (package catena-view).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

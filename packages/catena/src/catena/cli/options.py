@@ -145,8 +145,7 @@ def file_path(given: str) -> Path:
 
 
 FilePaths: TypeAlias = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path),
+    list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path)
 ]
 LibraryPath: TypeAlias = Annotated[
     Path, typer.Option("--library", "-l", metavar="PATH", envvar="CATENA_LIBRARY", help="The folder of the library.")

@@ -82,11 +82,7 @@ def number(count: int, noun: str) -> str:
 
 
 def hits(
-    found: Sequence[Hit],
-    query: str,
-    *,
-    bodies: Sequence[str] | None = None,
-    figures: Mapping[str, str] | None = None,
+    found: Sequence[Hit], query: str, *, bodies: Sequence[str] | None = None, figures: Mapping[str, str] | None = None
 ) -> RenderableType:
     """Return hits, best first: score, citation, the routes that found each, and what it says.
 
@@ -171,11 +167,7 @@ def excerpt(chunk: Chunk, query: str, width: int = 300) -> str:
 
 
 def passages(
-    found: Sequence[Hit],
-    query: str,
-    cited: Sequence[int] | None = None,
-    *,
-    figures: Mapping[str, str] | None = None,
+    found: Sequence[Hit], query: str, cited: Sequence[int] | None = None, *, figures: Mapping[str, str] | None = None
 ) -> RenderableType:
     """Return numbered passages with their citations, as footnotes of an answer.
 

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from catena.cli.console import out, write_json
-from catena.cli.failures import (
-    SOME_FAILED,
-    ProblemError,
-    check_question,
-    stands_nowhere,
-    tell_degraded,
-    tell_unknown,
-)
+from catena.cli.failures import SOME_FAILED, ProblemError, check_question, stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.graph_search import GraphChoices, chains_as_json, chains_of, check_graph, show_chains
 from catena.cli.options import (

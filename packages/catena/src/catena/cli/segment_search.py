@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from catena.cli.console import out, printable, tell_written, write_json, write_text
-from catena.cli.failures import (
-    SOME_FAILED,
-    ProblemError,
-    check_targets,
-    stands_nowhere,
-    tell_degraded,
-    tell_unknown,
-)
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, stands_nowhere, tell_degraded, tell_unknown
 from catena.cli.llm_options import CallOptions
 from catena.cli.options import Given, fields_of
 from catena.model.errors import needs

@@ -9,14 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from catena.effects import (
-    Cancel,
-    Event,
-    Failed,
-    Services,
-    run,
-    together,
-)
+from catena.effects import Cancel, Event, Failed, Services, run, together
 from catena.library.ask import SearchOptions, SegmentSearchOptions
 from catena.library.base import BaseLibrary, Paths, inputs_given, services_given
 from catena.library.discovery import discover
@@ -24,11 +17,7 @@ from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source,
 from catena.library.graph import LibraryGraph
 from catena.library.pipeline import Preparation
 from catena.model import Chunk, Document, Entry, Hit, Outcome
-from catena.model.errors import (
-    CancelledError,
-    CatenaError,
-    ParameterError,
-)
+from catena.model.errors import CancelledError, CatenaError, ParameterError
 from catena.store.store import LibraryStats, LibraryStore
 
 if TYPE_CHECKING:
@@ -104,11 +93,7 @@ class Library(BaseLibrary):
             raise ParameterError("path", path, "a folder, as a string or a path")
         services, model = services_given(services, embedder=embedder, llm=llm, preparation=preparation)
         store = LibraryStore.open(
-            path,
-            embedder_identity=model.identity,
-            dim=model.dim,
-            lexical=lexical,
-            create=create,
+            path, embedder_identity=model.identity, dim=model.dim, lexical=lexical, create=create
         )
         return cls(store, services, preparation, graph_kinds)
 
