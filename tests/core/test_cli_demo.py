@@ -19,13 +19,15 @@ from catena.cli.demo import (
     DemoRun,
     Evidence,
     PlainVectorSearch,
+    five_ways_shown,
+    own_command,
     questions_of,
     rank_of,
+    report,
     report_place,
     showcase,
     way_of,
 )
-from catena.cli.demo_report import five_ways_shown, own_command, report
 from catena.model import Chunk, Hit, Ranking, Scale
 from catena.store import LibraryStats
 from catena.testing import FakeEmbedder

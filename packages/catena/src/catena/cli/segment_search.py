@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from catena.cli.console import out, printable, tell_written, write_json, write_text
-from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, stands_nowhere, tell_degraded, tell_unknown
+from catena.cli.console import out, picked, printable, tell_written, write_json, write_text
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, refuse, stands_nowhere, tell_found
 from catena.cli.llm_options import CallOptions
-from catena.cli.options import Given, fields_of
+from catena.cli.options import Given, fields_of, flag, option, picture
 from catena.model.errors import needs
 from catena.segments.params import ExtractionParams
 
@@ -69,16 +69,16 @@ class SegmentChoices:
     ] = None
     calibration: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.json|cohere|voyage|rank",
-            help="What scores say about relevance: a fit in a file, a preset, or only their order [rank].",
+        option(
+            "FILE.json|cohere|voyage|rank",
+            "What scores say about relevance: a fit in a file, a preset, or only their order [rank].",
         ),
     ] = None
     rerank: Annotated[
         str | None,
-        typer.Option(
-            metavar="cohere:MODEL|voyage:MODEL|cross-encoder:PATH",
-            help="Score question and chunk together; keys are read from CO_API_KEY, VOYAGE_API_KEY.",
+        option(
+            "cohere:MODEL|voyage:MODEL|cross-encoder:PATH",
+            "Score question and chunk together; keys are read from CO_API_KEY, VOYAGE_API_KEY.",
         ),
     ] = None
 
@@ -205,15 +205,10 @@ class SegmentSettings(SegmentChoices):
     taking: Annotated[Given, fields_of(ExtractionParams, selection="--selection", order="--order")] = field(
         default_factory=dict
     )
-    llm: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="The OpenAI-compatible model for --queries llm.")
-    ] = None
+    llm: Annotated[str | None, option("MODEL", "The OpenAI-compatible model for --queries llm.")] = None
     asking: CallOptions = field(default_factory=CallOptions)
-    explain: Annotated[bool, typer.Option("--explain", help="Show what every chunk is worth, and why.")] = False
-    curve: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="Draw what the chunks are worth (package catena-view)."),
-    ] = None
+    explain: Annotated[bool, flag("--explain", "Show what every chunk is worth, and why.")] = False
+    curve: Annotated[Path | None, picture("Draw what the chunks are worth")] = None
 
     @property
     def settings(self) -> Given:
@@ -250,10 +245,10 @@ def check_kind(segments: bool, about_segments: Sequence[str], about_hits: Mappin
     Raises:
         ProblemError: there is one.
     """
-    for option in () if segments else about_segments:
-        raise ProblemError(f"{option} is about segments", "--segments with it")
-    for option in (name for name, value in about_hits.items() if value and segments):
-        raise ProblemError(f"{option} is about passages, and segments are asked for", "--budget-tokens for how much")
+    if segments:
+        what = "{} is about passages, and segments are asked for"
+        refuse(about_hits, what, "--budget-tokens for how much")
+    refuse(dict.fromkeys(() if segments else about_segments, True), "{} is about segments", "--segments with it")
 
 
 def opened_reranker(named: str) -> Reranker:
@@ -328,9 +323,7 @@ def tell_segments(question: str, found: Extraction, choices: SegmentSettings, *,
     Raises:
         ProblemError: nothing was found.
     """
-    tell_degraded(found.degraded)
-    if found.segments:
-        tell_unknown(found)
+    tell_found(found)
     if choices.curve is not None and found.considered.documents:
         with needs("catena-view"):
             from catena_view.plots.segments import relevance_curve
@@ -365,10 +358,7 @@ def segments_as_json(question: str, found: Extraction, *, explained: bool = Fals
         "question": question,
         "queries": found.asked,
         "scale": "value",
-        "value": found.value,
-        "params": found.params,
-        "degraded": found.degraded,
-        "unknown": found.unknown,
+        **picked(found, "value params degraded unknown"),
         "segments": [_as_data(rank, hit) for rank, hit in enumerate(found.segments, start=1)],
         **({"explanation": explain(found).as_dict()} if explained else {}),
     }
@@ -383,8 +373,7 @@ def _as_data(rank: int, hit: SegmentHit) -> dict[str, Any]:
         "value": hit.value,
         "citation": citation(hit.segment),
         "header": segment_header(hit.segment),
-        "queries": hit.queries,
-        "segment": hit.segment,
+        **picked(hit, "queries segment"),
     }
 
 
