@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -144,5 +144,5 @@ class Weights:
 
     def _changed(self, formula: ScoreFusion) -> ScoreFusion:
         """Return a formula with the weights that were given."""
-        given = {"alpha": self.alpha, "beta": self.beta}
+        given: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta}
         return replace(formula, **{name: weight for name, weight in given.items() if weight is not None})
