@@ -210,7 +210,7 @@ def test_a_plan_of_indexing_tells_calls_tokens_and_money_and_makes_nothing(shelf
     shown = call(*line)
     told = plain(shown.stdout)
     for words in (
-        "Markdown format 2",
+        "Markdown format",
         "segmentation",
         "document summary",
         "entities",
