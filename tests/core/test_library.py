@@ -90,6 +90,7 @@ def test_files_become_cited_chunks_and_a_second_run_does_nothing(library: Librar
     assert best.chunk.lines == (3, 5)
     assert library.verify() == ()
     before, ledger = library.stats(), library.ledger()
+    assert before.generation == 1  # both were written at once
     again = library.index([folder])
     assert [(outcome.state, outcome.reason) for outcome in again] == [("skipped", UNCHANGED)] * 2
     assert (library.stats(), library.ledger()) == (before, ledger)
@@ -446,6 +447,14 @@ def test_a_document_that_is_gone_gives_the_chunk_itself_as_section(tmp_path: Pat
         chunk_itself = {hit: hit.chunk.as_segment() for hit in hits if hit.chunk.document_id == gone}
         assert {hit: segment for segment, hit in library.sections(ranking)} == chunk_itself | whole
         assert library.section(chunks[0]) == chunks[0].as_segment()
+        other, moved = chunks[-2:]
+        library.replace(Document(id=other.document_id, text="# New\n\n" + OMEGA.replace("## Mounting", "## Fitting")))
+        assert library.section(other) == other.as_segment()  # there is no section of its headings any more
+        found = library.section(moved)
+        assert (found.text, found.start) == (
+            moved.text,
+            moved.start + len("# New\n\n") + len("Fitting") - len("Mounting"),
+        )
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(max_size=20))

@@ -24,8 +24,9 @@ import catena_view
 from catena import Library
 from catena.effects import Services, Step, run
 from catena.enrichment import ExpertTerms, RecognizerDetector
-from catena.graph import TrainingOptions
-from catena.library import FixedLength, Preparation
+from catena.graph import TrainingOptions, WalkOptions
+from catena.library import FixedLength, Preparation, ScorerTraining
+from catena.library.training_questions import FirstStage
 from catena.model import Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
 from catena.segments import SegmentSearch, find_segments
@@ -42,6 +43,8 @@ WRONG: dict[Any, dict[str, tuple[Any, ...]]] = {
         ("1", None, 0, float("nan")),
     ),
     FixedLength: {"tokens": ("1",), "inside_sections": (1,)},
+    FirstStage: {"depth": (0, "5", True)},
+    ScorerTraining: {"validation": (1, -0.1), "kind": ("x",), "fine_tune": (True,)},  # which is of kind="paper"
 }
 
 
@@ -51,6 +54,9 @@ def test_a_wrong_option_is_refused_by_name() -> None:
             with pytest.raises(ParameterError, match=f"{name} must be ") as refused:
                 kind(**{name: value})
             assert refused.value.value is value
+    assert FirstStage(depth=1).depth == 1
+    drawn = {walk: ScorerTraining(kind="paper", walk=WalkOptions(strategy=walk)).drawn for walk in ("paper", "beam")}
+    assert {walk: lists.kind for walk, lists in drawn.items()} == {"paper": "paths", "beam": "best_first"}
 
 
 def test_settings_that_adjusting_lost_are_refused() -> None:

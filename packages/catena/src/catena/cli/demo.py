@@ -262,12 +262,12 @@ class Comparison:
 
     @property
     def plain_rank(self) -> int | None:
-        """How far one must read in the plain ranking, see `rank_of`."""
+        """Say how far one must read in the plain ranking, see `rank_of`."""
         return rank_of(self.question.evidence, _chunks(self.plain.hits))
 
     @property
     def catena_rank(self) -> int | None:
-        """How far one must read in Catena's ranking, see `rank_of`."""
+        """Say how far one must read in Catena's ranking, see `rank_of`."""
         return rank_of(self.question.evidence, _chunks(self.catena.hits))
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -114,18 +113,7 @@ def _graph_of(library: Path) -> Iterator[ChunkGraph]:
         yield opened.graph
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of edge: how many there are, and how many neighbours nodes have by it."""
-
-    kind: str
-    edges: int
-    mean: float
-    most: int
-    without: int
-
-
-def _kinds(graph: ChunkGraph) -> list[_Kind]:
+def _kinds(graph: ChunkGraph) -> list[dict[str, Any]]:
     """Return what there is of each kind; an edge of two directions counts once, a mention at both of its ends."""
     import numpy as np
 
@@ -143,10 +131,12 @@ def _kinds(graph: ChunkGraph) -> list[_Kind]:
     return [*made, _kind("all kinds", int(degrees.sum()) // 2, degrees)]
 
 
-def _kind(name: str, edges: int, degrees: NDArray[np.integer[Any]]) -> _Kind:
+def _kind(name: str, edges: int, degrees: NDArray[np.integer[Any]]) -> dict[str, Any]:
+    """Return how many edges of a kind there are, and how many neighbours nodes have by it."""
     if not len(degrees):
-        return _Kind(name, 0, 0.0, 0, 0)
-    return _Kind(name, edges, float(degrees.mean()), int(degrees.max()), int((degrees == 0).sum()))
+        return {"kind": name, "edges": 0, "mean": 0.0, "most": 0, "without": 0}
+    most, without = int(degrees.max()), int((degrees == 0).sum())
+    return {"kind": name, "edges": edges, "mean": float(degrees.mean()), "most": most, "without": without}
 
 
 def _show(
@@ -168,7 +158,8 @@ def _show(
 
     listed = table("Kind", "Edges#", "Neighbours#", "Most#", "Without#")
     for each in kinds:
-        listed.add_row(each.kind, f"{each.edges:,}", f"{each.mean:.1f}", f"{each.most:,}", f"{each.without:,}")
+        edges, most, without = (f"{each[name]:,}" for name in ("edges", "most", "without"))
+        listed.add_row(each["kind"], edges, f"{each['mean']:.1f}", most, without)
     out().print(listed)
     if chunks:
         ranked = table("Neighbours#", "Passage")

@@ -13,6 +13,7 @@ import random
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -133,7 +134,7 @@ class ScriptedLLM(Recorder):
         return reply if isinstance(reply, Completion) else Completion(text=reply)
 
 
-class _RowEmbedder(Recorder):
+class _RowEmbedder(Recorder, ABC):
     """An embedding model that makes the vector of each text by itself."""
 
     dim: int
@@ -152,8 +153,9 @@ class _RowEmbedder(Recorder):
         self.record(text)
         return np.array(self._row(text), dtype=np.float32)
 
+    @abstractmethod
     def _row(self, text: str) -> Sequence[float]:
-        raise NotImplementedError
+        """Return the vector of a text."""
 
 
 class FakeEmbedder(_RowEmbedder):
