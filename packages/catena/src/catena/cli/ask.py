@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -45,7 +45,7 @@ from catena.model.errors import ServiceError
 if TYPE_CHECKING:
     from catena.answering.answers import Answer, Citation, CitedAnswer, SegmentAnswer
     from catena.answering.short_answers import ShortAnswer
-    from catena.effects import Services
+    from catena.effects import Services, Step
     from catena.graph.search import GraphResult
     from catena.library import Library, SegmentSearchOptions
     from catena.library.pipeline import Preparation
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from catena.segments import Extraction, SegmentHit
 
 
+T = TypeVar("T")
 STATES = {
     "exact": ("✓ exact", "green"),
     "normalised": ("✓ in other spelling", "green"),
@@ -64,16 +65,22 @@ STATES = {
 """State of a quote -> its words and its colour."""
 
 
-def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
-    """Return an answer without quotes and no problem, or no answer and the problem."""
-    from catena.answering.answers import answer
+def _answered(step: Step[T], services: Services) -> tuple[T | None, str | None]:
+    """Return what a model writes and no problem, or nothing and the problem."""
     from catena.effects import run
 
     try:
         with err().status("the model is writing …"):
-            return run(answer(question, ranking.hits, nowhere=ranking.unknown), services), None
+            return run(step, services), None
     except ServiceError as error:
         return None, str(error)
+
+
+def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
+    """Return an answer without quotes and no problem, or no answer and the problem."""
+    from catena.answering.answers import answer
+
+    return _answered(answer(question, ranking.hits, nowhere=ranking.unknown), services)
 
 
 def short_answer(services: Services, question: str, found: GraphResult) -> tuple[ShortAnswer | None, str | None]:
@@ -82,15 +89,10 @@ def short_answer(services: Services, question: str, found: GraphResult) -> tuple
     Chunks of the ranking that are on no chain are read behind the chains.
     """
     from catena.answering.short_answers import chain_answer
-    from catena.effects import run
 
     walked_to = {chunk.id for chain in found.chains for chunk in chain.chunks}
     rest = [hit for hit in found.ranking.hits if hit.chunk.id not in walked_to]
-    try:
-        with err().status("the model is writing …"):
-            return run(chain_answer(question, [*found.chains, *rest]), services), None
-    except ServiceError as error:
-        return None, str(error)
+    return _answered(chain_answer(question, [*found.chains, *rest]), services)
 
 
 def quoted_answer(
@@ -113,18 +115,15 @@ def quoted_answer(
         budget_tokens: of all that the model reads; None for no limit.
     """
     from catena.answering.answers import AnswerOptions, answer_from
-    from catena.effects import run
 
     names = [hit.chunk.document_id if isinstance(hit, Hit) else hit.segment.document_id for hit in found]
     documents = [library.get(name).document for name in dict.fromkeys(names)]
     options = AnswerOptions(budget_tokens=budget_tokens)
-    try:
-        with err().status("the model is writing …"):
-            step = answer_from(question, found, options, nowhere=nowhere, documents=documents)
-            written = run(step, services)
-    except ServiceError as error:
-        return None, str(error)
-    return (written, None) if written.answer is not None else (None, f"nothing fits into {budget_tokens} tokens")
+    step = answer_from(question, found, options, nowhere=nowhere, documents=documents)
+    written, problem = _answered(step, services)
+    if written is not None and written.answer is None:
+        return None, f"nothing fits into {budget_tokens} tokens"
+    return written, problem
 
 
 def answer_as_json(written: SegmentAnswer) -> dict[str, Any]:

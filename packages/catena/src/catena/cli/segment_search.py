@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -37,6 +38,12 @@ OTHERS_SHOWN = 20
 """So many chunks that are in no segment are explained in a terminal: a search weighs some hundred."""
 RERANKER_KEYS = {"cohere": "CO_API_KEY", "voyage": "VOYAGE_API_KEY"}
 """Service -> the variable of the environment that holds its key."""
+RERANKERS = {
+    "cohere": ("cohere", "CohereReranker"),
+    "voyage": ("voyage", "VoyageReranker"),
+    "cross-encoder": ("sentence_transformers", "CrossEncoderReranker"),
+}
+"""Kind of reranker -> its module in catena.backends and its class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +267,7 @@ def opened_reranker(named: str) -> Reranker:
         ServiceError: the model cannot be loaded.
     """
     kind, _, model = named.partition(":")
-    if kind not in (*RERANKER_KEYS, "cross-encoder"):
+    if kind not in RERANKERS:
         raise ProblemError(f"--rerank knows no {kind!r}", "--rerank cohere:MODEL, voyage:MODEL or cross-encoder:PATH")
     if not model:
         raise ProblemError(
@@ -268,17 +275,9 @@ def opened_reranker(named: str) -> Reranker:
         )
     if kind in RERANKER_KEYS and not os.environ.get(RERANKER_KEYS[kind], "").strip():
         raise ProblemError(f"there is no key for {kind}", f"setting {RERANKER_KEYS[kind]} in the environment")
-    if kind == "cohere":
-        from catena.backends.cohere import CohereReranker
-
-        return CohereReranker(model)
-    if kind == "voyage":
-        from catena.backends.voyage import VoyageReranker
-
-        return VoyageReranker(model)
-    from catena.backends.sentence_transformers import CrossEncoderReranker
-
-    return CrossEncoderReranker(model)
+    module, name = RERANKERS[kind]
+    made: Reranker = getattr(import_module(f"catena.backends.{module}"), name)(model)
+    return made
 
 
 def segments_of(
