@@ -125,6 +125,8 @@ def test_a_search_shows_chains_hop_by_hop_and_draws_them(shelf: Path) -> None:
     assert chains_of(told) == [[chunk.id for chunk in chain.chunks] for chain in found.chains]
     hops = [hop for chain in told["chains"] for hop in chain]
     assert all((hop["came_from"] is None) == (hop["edge"] is None) for hop in hops)
+    origins = [n and chain[n - 1]["chunk"] for chain in told["chains"] for n in (hop["came_from"] for hop in chain)]
+    assert origins == [hop.came_from or None for chain in found.chains for hop in chain.hops]
     joined = next(hop for hop in hops if hop["edge"] is not None)
     assert joined["edge"]["weights"]
     result = call(*search, "--picture", "graph.html", "--strip", "strip.html")
