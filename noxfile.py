@@ -243,8 +243,9 @@ def cookbook(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the site of docs/ into build/site, strictly; `-- serve` shows it and follows your changes."""
-    install(session, group="docs")
+    """Check what pages claim, and build docs/ into build/site, strictly; `-- serve` shows it and follows changes."""
+    install(session, *EVERYTHING, group="docs")
+    session.run("python", "scripts/check_docs.py")
     command = session.posargs or ["build", "--strict"]
     session.run("mkdocs", *command, env={"NO_MKDOCS_2_WARNING": "1"})
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cli_calls import call
 
 import catena
-from catena.cli.app import app
 from catena.model import CatenaError, LibraryBusyError, RouteError
 from catena.store.schema import WriterLock
 
@@ -40,26 +39,16 @@ def test_who_waits_for_a_writer_learns_which_process_to_wait_for(tmp_path: Path)
     assert "timeout" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("holder", "do_next"),
-    [
-        (str(os.getpid()), "again when that thread has finished"),
-        ("", "waiting until that process has ended, or stopping it"),
-        ("no number", "waiting until that process has ended, or stopping it"),
-        (None, "waiting until that process has ended, or stopping it"),
-    ],
-    ids=["itself", "empty", "no number", "no file"],
-)
-def test_no_one_is_told_to_stop_itself_or_an_unknown_process(
-    tmp_path: Path, holder: str | None, do_next: str
-) -> None:
+@pytest.mark.parametrize("holder", ["itself", "", "no number", None])
+def test_no_one_is_told_to_stop_itself_or_an_unknown_process(tmp_path: Path, holder: str | None) -> None:
     with WriterLock(tmp_path, timeout=1).held():
         (tmp_path / "writer.pid").unlink()
         if holder is not None:
-            (tmp_path / "writer.pid").write_text(holder)
+            (tmp_path / "writer.pid").write_text(holder.replace("itself", str(os.getpid())))
         with pytest.raises(LibraryBusyError) as caught, WriterLock(tmp_path, timeout=0.1).held():
             pass
-    assert caught.value.do_next == do_next
+    unknown = "waiting until that process has ended, or stopping it"
+    assert caught.value.do_next == ("again when that thread has finished" if holder == "itself" else unknown)
 
 
 def test_no_one_is_told_to_rank_by_the_other_routes_when_there_are_none() -> None:
@@ -71,31 +60,19 @@ def test_no_one_is_told_to_rank_by_the_other_routes_when_there_are_none() -> Non
         assert (str(again), again.all_failed) == (str(error), error.all_failed)
 
 
-@pytest.fixture
-def unlockable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a library whose folder cannot be written, so that tantivy cannot make the lock it reads under."""
+def test_a_sound_library_that_cannot_be_written_is_sound_and_an_index_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "note.md").write_text("# Note\n\nA sentence.\n")
     with catena.Library.open(tmp_path / "lib") as library:
         library.index([tmp_path / "note.md"])
     lock = tmp_path / "lib" / "lexical" / "headed" / ".tantivy-meta.lock"
     lock.unlink(missing_ok=True)
-    lock.mkdir()  # the tests may run as root, whom no access rights stop
-    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
-    return tmp_path / "lib"
-
-
-def test_a_sound_library_that_cannot_be_written_is_sound(unlockable: Path) -> None:
-    result = CliRunner().invoke(app, ["verify", "-l", str(unlockable)])
-    assert result.stdout == "sound: 1 document, 1 chunk checked\n", result.output
-    assert result.exit_code == 0
-
-
-def test_an_index_that_cannot_be_read_is_named_without_advice_about_writing(
-    unlockable: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: True)
-    result = CliRunner().invoke(app, ["verify", "-l", str(unlockable)])
-    assert result.exit_code == 4
+    lock.mkdir()  # tantivy cannot make the lock it reads under; the tests may run as root, whom no rights stop
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+        assert call("verify", "-l", tmp_path / "lib").stdout == "sound: 1 document, 1 chunk checked\n"
+    result = call("verify", "-l", tmp_path / "lib", code=4)
     assert "headed views: the lexical index cannot be read (" in result.stdout
     assert "disk space" not in result.output
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 import typer
 from annotated_types import Ge, Gt, Le
+from cli_calls import at_home, call, refused
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -59,13 +60,10 @@ def test_what_was_given_reaches_the_dataclass_and_nothing_else() -> None:
     assert Settings(**group.settings) == Settings(size=4, joined=False, way="down")
     assert given_options(group) == {"--loud": True, "--size": 4, "--way": "down", "--join/--no-join": False}
     assert given_options(Group()) == {}
-
-
-@pytest.mark.parametrize("words", [("--size", "0"), ("--size", "10"), ("--size", "x"), ("--way", "left")])
-def test_range_and_choices_are_those_of_the_field(words: tuple[str, str]) -> None:
-    group, told = run(*words)
-    assert group is None
-    assert f"'{words[0]}'" in told
+    for words in (("--size", "0"), ("--size", "10"), ("--size", "x"), ("--way", "left")):
+        group, told = run(*words)
+        assert group is None
+        assert f"'{words[0]}'" in told
 
 
 def test_the_help_says_what_the_field_declares() -> None:
@@ -74,10 +72,7 @@ def test_the_help_says_what_the_field_declares() -> None:
     assert "--share X With --all: how much of it." in told
     assert re.search(r"[<[]up\|down[]>] With --all: where to \[up\]\.", told)
     assert "--join / --no-join With --all: join them." in told
-
-
-def test_a_limit_that_is_not_allowed_itself_is_left_to_the_dataclass() -> None:
-    assert declared(Settings, "share")[:5] == (float, None, "How much of it", None, None)
+    assert declared(Settings, "share")[:5] == (float, None, "How much of it", None, None)  # Gt is left to it
 
 
 def groups_of(command: Any) -> Iterator[Any]:
@@ -107,25 +102,18 @@ PICTURES = (
 )
 
 
-@pytest.mark.parametrize("words", PICTURES)
-def test_a_picture_without_its_package_is_refused_before_any_work(
-    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_picture_without_its_package_is_refused_before_any_work_and_all_else_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "catena_view", None)
-    for work in ("catena.library.Library.open", "catena.store.store.LibraryStore.open", "catena.parsing.parse"):
-        monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it began to work"))
-    Path("note.md").write_text("# Note\n\nText.\n")
-    Path("bank.jsonl").write_text('{"question": "q", "gold": {"document": "note.md", "text": "Text"}}\n')
-    result = CliRunner().invoke(app, words.split())
-    assert result.exit_code == 2, result.output
-    assert "pip install catena-view" in result.stderr.replace("'", "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bank.jsonl", "note.md"]
-
-
-def test_without_the_package_all_but_pictures_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    at_home(tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "catena_view", None)
     Path("note.md").write_text("# Note\n\nThe seal is replaced once a year.\n")
+    Path("bank.jsonl").write_text('{"question": "q", "gold": {"document": "note.md", "text": "seal"}}\n')
+    with monkeypatch.context() as working:
+        for work in ("library.Library.open", "store.store.LibraryStore.open", "parsing.parse"):
+            working.setattr(f"catena.{work}", lambda *_, **__: pytest.fail("it began to work"))
+        for words in PICTURES:
+            assert "pip install catena-view" in refused(*words.split()).replace("'", ""), words
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bank.jsonl", "note.md"]
     for words in ("index note.md -l lib --graph", "search seal -l lib --graph", "graph show lib"):
-        assert CliRunner().invoke(app, words.split()).exit_code == 0, words
+        call(*words.split())

@@ -30,8 +30,8 @@ def place(tmp_path):
 
 
 @pytest.mark.slow
-def test_data_goes_to_stdout_and_nothing_else_does(place):
-    indexed = catena("index", "note.md", "--library", "lib", "--json", cwd=place)
+def test_data_goes_to_stdout_and_messages_to_stderr_with_an_exit_code(place):
+    indexed = catena("index", "note.md", "--json", cwd=place, CATENA_LIBRARY="lib")
     assert indexed.returncode == 0
     assert json.loads(indexed.stdout)["states"] == {"indexed": 1}
     found = catena("search", "torque", "--library", "lib", "--json", cwd=place)
@@ -40,31 +40,14 @@ def test_data_goes_to_stdout_and_nothing_else_does(place):
     parsed = catena("parse", "note.md", cwd=place)
     assert parsed.stdout == (place / "note.md").read_text(encoding="utf-8")
     assert parsed.stderr.startswith("note.md -> ")
-
-
-@pytest.mark.slow
-def test_failures_leave_a_message_on_stderr_and_their_exit_code(place):
     for arguments, code in ((["parse", "gone.pdf"], 1), (["search"], 2), (["status", "--library", "gone"], 2)):
         ended = catena(*arguments, cwd=place)
-        assert ended.returncode == code
-        assert ended.stdout == ""
+        assert (ended.returncode, ended.stdout) == (code, "")
         assert ended.stderr.splitlines()[-1].startswith("Try: ")
         assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.slow
-def test_the_library_may_come_from_the_environment(place):
-    assert catena("index", "note.md", cwd=place, CATENA_LIBRARY="lib").returncode == 0
-    assert "1 document" in catena("status", cwd=place, CATENA_LIBRARY="lib").stdout
-
-
-@pytest.mark.slow
-def test_a_terminal_without_our_characters_does_not_end_the_work(place):
-    catena("index", "note.md", "--library", "lib", cwd=place)
-    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}  # a terminal without our characters
     shown = catena("search", "torque", "--library", "lib", cwd=place, **plain)
-    assert shown.returncode == 0
-    assert "Note ? Torque" in shown.stdout
+    assert (shown.returncode, "Note ? Torque" in shown.stdout) == (0, True)
 
 
 @pytest.mark.slow

@@ -7,13 +7,12 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_calls import KEY, at_home, call, plain, value
+from cli_calls import KEY, at_home, call, plain, refused, value
 
 import catena
-from catena.backends import cohere, sentence_transformers, voyage
-from catena.cli import segment_search as segment_views
 from catena.library import Library
 from catena.segments import Artefact, fit_labelled, fused_scores_of
 from catena.testing import ChatServer, FakeReranker
@@ -46,7 +45,7 @@ rating only.
 Clean the housing with a damp cloth. Never use solvents.
 """
 QUESTION = "To what torque are the cover screws of the HX210 tightened?"
-GOOD = "The screws are tightened to 2.4 N·m [{n}]. They are polished weekly [{n}].\n\nQUOTES\n"
+LINE = ("search", QUESTION, "-l", "lib", "--segments")
 QUOTES = {
     "exact": "Tighten the cover screws of the HX210 to 2.4 N·m",
     "near": "Tighten all cover screws of the HX210 to 2.4 N·m",
@@ -68,18 +67,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    at_home(tmp_path, monkeypatch)
-    return tmp_path
+    return at_home(tmp_path, monkeypatch)
+
+
+def passages_of(body) -> list[tuple[str, str]]:
+    return re.findall(r'<passage number="(\d+)".*?>\n(.*?)</passage>', body["messages"][-1]["content"], re.DOTALL)
 
 
 def answered(body) -> str:
     """Answer as a model: two queries where queries are asked for, else a sentence with good and bad quotes."""
-    prompt = body["messages"][-1]["content"]
-    if "<passage" not in prompt:
+    shown = passages_of(body)
+    if not shown:
         return '["cover screws torque", "fuse rating"]'
-    shown = re.findall(r'<passage number="(\d+)".*?>\n(.*?)</passage>', prompt, re.DOTALL)
-    number = next((number for number, text in shown if QUOTES["exact"] in text), "1")
-    return GOOD.format(n=number) + "".join(f'[{number}] "{quote}"\n' for quote in QUOTES.values())
+    n = next((number for number, text in shown if QUOTES["exact"] in text), "1")
+    said = f"The screws are tightened to 2.4 N·m [{n}]. They are polished weekly [{n}].\n\nQUOTES\n"
+    return said + "".join(f'[{n}] "{quote}"\n' for quote in QUOTES.values())
 
 
 @pytest.fixture
@@ -88,14 +90,14 @@ def server() -> Iterator[ChatServer]:
         yield made
 
 
-def search(*options: str, question: str = QUESTION, code: int = 0):
+def search(*options: str, question: str = QUESTION, code: int = 0) -> Any:
     return value("search", question, "-l", "lib", "--segments", *options, code=code)
 
 
 # search --segments
 
 
-def test_segments_are_shown_with_worth_citation_header_and_their_own_words(shelf):
+def test_segments_are_shown_with_worth_citation_header_and_their_own_words_and_drawn(shelf):
     found = search()
     first = found["segments"][0]
     text = Path("HX210.md").read_text(encoding="utf-8")
@@ -104,64 +106,55 @@ def test_segments_are_shown_with_worth_citation_header_and_their_own_words(shelf
     assert len(first["segment"]["chunk_ids"]) > 1
     assert first["header"] == "Document context: the following excerpt is from a document titled 'HX210 manual'."
     assert found["value"] == pytest.approx(sum(each["value"] for each in found["segments"]))
-    shown = plain(call("search", QUESTION, "-l", "lib", "--segments").stdout)
+    result = call(*LINE, "--curve", "curve.html")
     for part in (f"{first['value']:.3f}", first["citation"], first["header"], "to 2.4 N·m, crosswise"):
-        assert part in shown
+        assert part in plain(result.stdout)
+    assert "written: curve.html" in result.stderr
+    assert "HX210 manual" in Path("curve.html").read_text(encoding="utf-8")
 
 
 def test_a_segment_of_little_worth_is_shown_and_said_unless_a_minimum_was_given(shelf):
     few = ["--preset", "precision", "--decay", "0.1", "--penalty", "0.7"]
-    result = call("search", QUESTION, "-l", "lib", "--segments", *few)
+    result = call(*LINE, *few)
     assert "2.4 N·m" in result.stdout
     assert result.stderr.startswith("segments: none is worth 0.7; this is the best, worth")
-    told = call("search", QUESTION, "-l", "lib", "--segments", *few, "--minimum", "0.5", code=1)
-    assert "no segment is worth at least 0.5" in told.stderr
+    assert "no segment is worth at least 0.5" in refused(*LINE, *few, "--minimum", "0.5", code=1)
     assert search(*few, "--minimum", "0.5", code=1)["segments"] == []
 
 
-@pytest.mark.parametrize(
-    ("options", "name", "expected"),
-    [
-        (["--preset", "find_all"], "top_k", 200),
-        (["--budget-tokens", "60"], "overall_max_tokens", 60),
-        (["--selection", "optimal"], "selection", "optimal"),
-        (["--penalty", "0.3"], "irrelevance_penalty", 0.3),
-        (["--decay", "3"], "decay_rate", 3.0),
-        (["--minimum", "0.1"], "minimum_value", 0.1),
-        (["--length-adjustment", "floor"], "length_adjustment", "floor"),
-        (["--order", "reading"], "order", "reading"),
-    ],
-    ids=lambda each: each[0] if isinstance(each, list) else "",
-)
-def test_each_option_is_a_setting_of_the_extraction(shelf, options, name, expected):
-    assert search()["params"][name] != expected
-    assert search(*options)["params"][name] == expected
-
-
-def test_settings_follow_from_the_budget_or_from_a_preset(shelf):
-    assert search()["params"]["overall_max_tokens"] == 2_000
-    assert search()["params"]["decay_rate"] != search("--budget-tokens", "200")["params"]["decay_rate"]
+def test_each_option_is_a_setting_of_the_extraction_and_others_follow_from_the_budget_or_a_preset(shelf):
+    usual = search()["params"]
+    for options, name, expected in (
+        ("--preset find_all", "top_k", 200),
+        ("--budget-tokens 60", "overall_max_tokens", 60),
+        ("--selection optimal", "selection", "optimal"),
+        ("--penalty 0.3", "irrelevance_penalty", 0.3),
+        ("--decay 3", "decay_rate", 3.0),
+        ("--minimum 0.1", "minimum_value", 0.1),
+        ("--length-adjustment floor", "length_adjustment", "floor"),
+        ("--order reading", "order", "reading"),
+    ):
+        assert usual[name] != expected == search(*options.split())["params"][name]
+    assert usual["overall_max_tokens"] == 2_000
+    assert usual["decay_rate"] != search("--budget-tokens", "200")["params"]["decay_rate"]
     preset = search("--preset", "balanced")["params"]
     assert (preset["overall_max_tokens"], preset["overall_max_chunks"], preset["decay_rate"]) == (None, 30, 30.0)
     assert search("--preset", "balanced", "--budget-tokens", "90")["params"] == {**preset, "overall_max_tokens": 90}
 
 
-def test_a_penalty_shortens_and_a_budget_is_kept(shelf):
+def test_a_penalty_shortens_a_budget_is_kept_and_reading_order_goes_as_documents_do(shelf):
     def length(*options: str) -> int:
         return sum(len(each["segment"]["text"]) for each in search(*options, "--minimum", "0")["segments"])
 
     assert length("--penalty", "0.7") < length("--penalty", "0.1")
     assert length("--budget-tokens", "80") < length()
-
-
-def test_reading_order_goes_as_the_documents_do(shelf):
     options = ["--order", "reading", "--minimum", "0", "--penalty", "0.7", "--length-adjustment", "off", "--no-names"]
     places = [(each["segment"]["document_id"], each["segment"]["start"]) for each in search(*options)["segments"]]
     documents = list(dict.fromkeys(document for document, _ in places))
     assert places == sorted(places, key=lambda place: (documents.index(place[0]), place[1]))
 
 
-def test_a_question_is_taken_apart(shelf):
+def test_a_question_is_taken_apart_or_a_model_writes_queries(shelf, server):
     both = "What torque have the cover screws of the HX210? And how is the housing of the HX200 cleaned?"
     found = search("--queries", "decomposition", question=both)
     assert len(found["queries"]) > 1
@@ -170,52 +163,37 @@ def test_a_question_is_taken_apart(shelf):
     assert "query 2: " in shown
     assert "for query 1" in shown
     assert search(question=both)["queries"] == [both]
-
-
-def test_a_model_writes_queries(shelf, server):
-    written = search("--queries", "llm", "--llm", "m", "--base-url", server.url)
-    assert written["queries"] == [QUESTION, "cover screws torque", "fuse rating"]
+    model = ("--queries", "llm", "--llm", "m", "--base-url", server.url)
+    assert search(*model)["queries"] == [QUESTION, "cover screws torque", "fuse rating"]
     assert len(server.bodies) == 1
     server.answer = lambda body: "none"
-    failed = search("--queries", "llm", "--llm", "m", "--base-url", server.url)
+    failed = search(*model)
     assert failed["queries"][0] == QUESTION
     assert "queries" in failed["degraded"][0]["what"]
 
 
-def test_what_every_chunk_is_worth_is_explained(shelf):
-    found = search("--explain")
-    assert len(found["explanation"]["chunks"]) >= len(found["segments"])
-    shown = call("search", QUESTION, "-l", "lib", "--segments", "--explain").stdout
-    head = next(line for line in shown.splitlines() if line.startswith("document "))
-    assert head.split()[:5] == ["document", "chunk", "query", "rank", "P"]
-    assert head.split()[-1] == "segment"
+def test_what_every_chunk_is_worth_is_explained_and_of_those_in_no_segment_only_the_best_is_shown(shelf, monkeypatch):
     assert "explanation" not in search()
-
-
-def test_of_chunks_in_no_segment_only_the_best_are_explained(shelf, monkeypatch):
-    monkeypatch.setattr(segment_views, "OTHERS_SHOWN", 1)
-    weighed = search("--explain", "--budget-tokens", "120")["explanation"]["chunks"]
+    monkeypatch.setattr("catena.cli.segment_search.OTHERS_SHOWN", 1)
+    few = ("--explain", "--budget-tokens", "120")
+    found = search(*few)
+    weighed = found["explanation"]["chunks"]
+    assert len(weighed) >= len(found["segments"])
     others = [each for each in weighed if each["segment"] is None]
     best = max(others, key=lambda each: (each["worths"][0]["value"], -(each["worths"][0]["rank"] or 0)))
-    shown = call("search", QUESTION, "-l", "lib", "--segments", "--explain", "--budget-tokens", "120").stdout
-    _, *rows, more = shown[shown.index("document  ") :].strip().splitlines()
+    shown = call(*LINE, *few).stdout
+    head, *rows, more = shown[shown.index("document  ") :].strip().splitlines()
+    assert head.split()[:5] == ["document", "chunk", "query", "rank", "P"]
+    assert head.split()[-1] == "segment"
     assert len(rows) == len(weighed) - len(others) + 1
-    assert [row.split()[:2] for row in rows if row.split()[11] == "-"] == [
-        [best["document_id"], f"{best['position']}"]
-    ]
+    left = [row.split()[:2] for row in rows if row.split()[11] == "-"]
+    assert left == [[best["document_id"], f"{best['position']}"]]
     assert more == f"… and {len(others) - 1} chunks that are worth no more; --json has all"
 
 
-def test_the_curve_is_drawn(shelf):
-    result = call("search", QUESTION, "-l", "lib", "--segments", "--curve", "curve.html")
-    assert "written: curve.html" in result.stderr
-    assert "HX210 manual" in Path("curve.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
 def test_a_name_that_stands_nowhere_is_the_answer(shelf):
     question = "The fuse of the HX220?"
-    told = call("search", question, "-l", "lib", "--segments", code=1).stderr
+    told = refused("search", question, "-l", "lib", "--segments", code=1)
     assert "'HX220' stands nowhere in the documents; near it: HX200, HX210" in told
     assert search("--keep-neighbours", question=question)["segments"]
     nothing = search(question=question, code=1)
@@ -234,112 +212,51 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[FakeReranker]:
         opened.append(FakeReranker(lambda query, text: 0.99 if "damp cloth" in text else 0.01, model))
         return opened[-1]
 
-    for module, name in (
-        (cohere, "CohereReranker"),
-        (voyage, "VoyageReranker"),
-        (sentence_transformers, "CrossEncoderReranker"),
-    ):
-        monkeypatch.setattr(module, name, make)
+    for place in ("cohere.CohereReranker", "voyage.VoyageReranker", "sentence_transformers.CrossEncoderReranker"):
+        monkeypatch.setattr(f"catena.backends.{place}", make)
     monkeypatch.setenv("CO_API_KEY", KEY)
     monkeypatch.setenv("VOYAGE_API_KEY", KEY)
     return opened
 
 
-@pytest.mark.parametrize("named", ["cohere:rerank-v3.5", "voyage:rerank-2.5", "cross-encoder:C:\\models/mini"])
-def test_a_reranker_decides_what_is_worth_reading(shelf, asked, named):
-    found = search("--rerank", named, "--decay", "1", "--minimum", "0", "--length-adjustment", "off")
-    assert "damp cloth" in found["segments"][0]["segment"]["text"]
-    assert [each.identity for each in asked] == [named.partition(":")[2]]
+def chances(*options: str) -> set[float]:
+    chunks = search("--explain", "--minimum", "0", *options)["explanation"]["chunks"]
+    worths = (each for chunk in chunks for each in chunk["worths"] if each["rank"] is not None)
+    return {round(each["probability"], 6) for each in worths}
 
 
-@pytest.mark.parametrize("kind", ["cohere", "voyage"])
-def test_a_preset_says_what_the_scores_of_its_rerankers_mean(shelf, asked, kind):
-    options = ["--rerank", f"{kind}:m", "--explain", "--minimum", "0"]
-
-    def chances(*more: str) -> set[float]:
-        chunks = search(*options, *more)["explanation"]["chunks"]
-        return {
-            round(each["probability"], 6) for chunk in chunks for each in chunk["worths"] if each["rank"] is not None
-        }
-
-    assert chances() == {0.8}
-    assert chances("--calibration", "rank") == {0.8}
-    assert len(chances("--calibration", kind)) > 1
-
-
-def fitted_for(model: str) -> Path:
-    fit = fit_labelled([0.01] * 20 + [0.99] * 10, [False] * 18 + [True] * 4 + [False] + [True] * 7)
-    Artefact(fit=fit, model=model).save("fit.json")
-    return Path("fit.json")
+def test_a_reranker_decides_what_is_worth_reading_and_a_preset_says_what_its_scores_mean(shelf, asked):
+    for named in ("cohere:rerank-v3.5", "voyage:rerank-2.5", "cross-encoder:C:\\models/mini"):
+        found = search("--rerank", named, "--decay", "1", "--minimum", "0", "--length-adjustment", "off")
+        assert "damp cloth" in found["segments"][0]["segment"]["text"]
+        assert asked[-1].identity == named.partition(":")[2]
+    for kind in ("cohere", "voyage"):
+        model = ("--rerank", f"{kind}:m")
+        assert chances(*model) == chances(*model, "--calibration", "rank") == {0.8}
+        assert len(chances(*model, "--calibration", kind)) > 1
 
 
 def test_a_fit_is_taken_for_its_own_scores_and_refused_for_others(shelf, asked):
+    def fitted_for(model: str) -> None:
+        fit = fit_labelled([0.01] * 20 + [0.99] * 10, [False] * 18 + [True] * 4 + [False] + [True] * 7)
+        Artefact(fit=fit, model=model).save("fit.json")
+
     fitted_for("m")
-    found = search("--rerank", "cohere:m", "--calibration", "fit.json", "--explain", "--minimum", "0")
-    chances = {
-        round(each["probability"], 6)
-        for chunk in found["explanation"]["chunks"]
-        for each in chunk["worths"]
-        if each["rank"] is not None
-    }
-    assert len(chances) == 2
-    assert 0.8 not in chances
-    told = call(
-        "search", QUESTION, "-l", "lib", "--segments", "--rerank", "cohere:n", "--calibration", "fit.json", code=2
-    ).stderr
+    by_fit = ("--calibration", "fit.json")
+    assert len(chances("--rerank", "cohere:m", *by_fit) - {0.8}) == 2
+    told = refused(*LINE, "--rerank", "cohere:n", *by_fit)
     assert "fitted to scores of 'm', and these are scores of 'n'" in told
     assert "Try: fit it again" in told
-
-
-def test_a_fit_to_fused_scores_holds_for_these_weights_and_whole_questions(shelf):
     with Library.open("lib") as library:
         fitted_for(fused_scores_of(library.stats().embedder))
-    options = ["search", QUESTION, "-l", "lib", "--segments", "--calibration", "fit.json"]
-    assert call(*options, "--no-names", "--minimum", "0").stdout
-    assert "--no-names with it" in call(*options, code=2).stderr
-    assert "fitted to scores of" in call(*options, "--no-names", "--alpha", "0.1", code=2).stderr
-    assert "of all routes, fused" in call(*options, "--no-names", "--fusion", "rank", code=2).stderr
-    assert "of all routes, fused" in call(*options, "--route", "dense", code=2).stderr
-
-
-# what is refused
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--preset", "balanced"], "--preset is about segments"),
-        (["--budget-tokens", "9"], "--budget-tokens is about segments"),
-        (["--explain"], "--explain is about segments"),
-        (["--curve", "c.png"], "--curve is about segments"),
-        (["--queries", "question"], "--queries is about segments"),
-        (["--llm", "m"], "--llm is about segments"),
-        (["--segments", "-k", "3"], "-k is about passages"),
-        (["--segments", "--figures"], "--figures is about passages"),
-        (["--segments", "--section"], "--section is about passages"),
-        (["--segments", "--queries", "llm"], "--queries llm needs the name of a model"),
-        (["--segments", "--llm", "m"], "--llm writes queries, and is not asked for any"),
-        (["--segments", "--base-url", "http://127.0.0.1:1/v1"], "--base-url needs the name of a model"),
-        (["--segments", "--curve", "c.gif"], "c.gif is neither .png nor .html"),
-        (["--segments", "--curve", "no/c.png"], "its folder is not there"),
-        (["--segments", "--penalty", "7"], "Invalid value for '--penalty'"),
-        (["--segments", "--preset", "precise"], "precise"),
-        (["--segments", "--calibration", "cohere"], "was made for scores of cohere's rerankers"),
-        (["--segments", "--calibration", "voyage", "--rerank", "cohere:m"], "was made for scores of voyage's"),
-        (["--segments", "--calibration", "gone.json"], "--calibration gone.json: there is no such file"),
-        (["--segments", "--calibration", "gone.json", "--rerank", "cohere:m"], "there is no such file"),
-        (["--segments", "--rerank", "jina:m"], "--rerank knows no 'jina'"),
-        (["--segments", "--rerank", "cohere"], "--rerank cohere needs a model"),
-        (["--segments", "--rerank", "cohere:m"], "there is no key for cohere"),
-        (["--segments", "--rerank", "voyage:m"], "there is no key for voyage"),
-    ],
-    ids=lambda option: " ".join(option) if isinstance(option, list) else "",
-)
-def test_an_option_that_could_do_nothing_or_is_wrong_is_refused(shelf, options, told):
-    result = call("search", QUESTION, "-l", "lib", *options, code=2)
-    assert told in plain(result.stderr)
-    assert "Try: " in result.stderr
-    assert result.stdout == ""
+    assert call(*LINE, *by_fit, "--no-names", "--minimum", "0").stdout
+    for options, told in {
+        "": "--no-names with it",
+        "--no-names --alpha 0.1": "fitted to scores of",
+        "--no-names --fusion rank": "of all routes, fused",
+        "--route dense": "of all routes, fused",
+    }.items():
+        assert told in refused(*LINE, *by_fit, *options.split())
 
 
 # ask
@@ -350,7 +267,7 @@ def ask(server: ChatServer, *options: str) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [["-k", "4"], ["--segments"]], ids=["passages", "segments"])
-def test_every_quote_of_an_answer_is_looked_up(shelf, server, options):
+def test_every_quote_of_an_answer_is_looked_up_shown_and_what_is_unproved_told(shelf, server, options):
     found = value(*ask(server, *options))
     answer = found["answer"]
     assert answer["text"].startswith("The screws are tightened to 2.4 N·m [")
@@ -369,19 +286,12 @@ def test_every_quote_of_an_answer_is_looked_up(shelf, server, options):
     assert QUOTES["exact"] in cited["segment"]["text"]
     assert found["problem"] is None
     assert ("segments" if "--segments" in options else "hits") in found
-
-
-@pytest.mark.parametrize("options", [["-k", "4"], ["--segments"]], ids=["passages", "segments"])
-def test_quotes_are_shown_with_state_and_place_and_what_is_unproved_is_told(shelf, server, options):
     server.answer = lambda body: answered(body).replace("They are polished weekly [", "It weighs 77 kg [")
     result = call(*ask(server, *options))
     shown = plain(result.stdout)
-    assert f"“{QUOTES['exact']}” ✓ exact" in shown
-    assert "≈ near" in shown
-    assert "✗ altered" in shown
-    assert "✗ missing" in shown
+    for part in (f"“{QUOTES['exact']}” ✓ exact HX210 manual", "≈ near", "✗ altered", "✗ missing", "printed: “"):
+        assert part in shown
     assert re.search(r"✓ exact HX210 manual[^,]*, line \d+ ", shown)
-    assert "printed: “" in shown
     assert "not in what is cited: 77 kg (It weighs 77 kg" in plain(result.stderr)
 
 
@@ -390,9 +300,7 @@ def test_a_quote_of_a_segment_over_several_pages_has_its_own_page(shelf, server)
     quote = "Tighten the six cover screws crosswise to 2.4 N·m."
 
     def quoting(body) -> str:
-        shown = re.findall(
-            r'<passage number="(\d+)".*?>\n(.*?)</passage>', body["messages"][-1]["content"], re.DOTALL
-        )
+        shown = passages_of(body)
         number = next(number for number, text in shown if "cover screws crosswise" in " ".join(text.split()))
         return f'To 2.4 N·m [{number}].\n\nQUOTES\n[{number}] "{quote}"'
 
@@ -407,10 +315,9 @@ def test_a_quote_of_a_segment_over_several_pages_has_its_own_page(shelf, server)
     assert found["answer"]["unsupported"] == []
 
 
-def test_a_statement_without_a_quote_is_named(shelf, server):
+def test_a_statement_without_a_quote_or_with_a_wrong_number_is_named(shelf, server):
     server.answer = lambda body: "The screws are tightened to 2.4 N·m [1]."
-    result = call(*ask(server))
-    assert "no verified quote: The screws are tightened to 2.4 N·m [1]." in result.stderr
+    assert "no verified quote: The screws are tightened to 2.4 N·m [1]." in call(*ask(server)).stderr
     assert value(*ask(server))["answer"]["unsupported"] == ["The screws are tightened to 2.4 N·m [1]."]
     server.answer = lambda body: "Nobody knows [9]."
     told = call(*ask(server)).stderr
@@ -420,13 +327,11 @@ def test_a_statement_without_a_quote_is_named(shelf, server):
 
 def test_fields_in_which_documents_differ_are_told_to_the_model_and_the_reader(shelf, server):
     for revision, mass in (("a", "3"), ("b", "4")):
-        Path(f"sheet-{revision}.md").write_text(
-            f"# Pump data sheet\n\n| Field | Value |\n| --- | --- |\n| Mass | {mass} kg |\n", encoding="utf-8"
-        )
+        text = f"# Pump data sheet\n\n| Field | Value |\n| --- | --- |\n| Mass | {mass} kg |\n"
+        Path(f"sheet-{revision}.md").write_text(text, encoding="utf-8")
     sheets = ["ask", "sheet-a.md", "sheet-b.md", "What is the mass of the pump?", "--model", "m"]
     sheets += ["--base-url", server.url, "--segments"]
-    found = value(*sheets)
-    (conflict,) = found["conflicts"]
+    (conflict,) = value(*sheets)["conflicts"]
     assert conflict["label"] == "Mass"
     assert conflict["note"] in server.prompts[-1]
     assert plain(conflict["note"]) in plain(call(*sheets).stdout)
@@ -437,32 +342,25 @@ def test_the_answer_without_quotes_is_still_there(shelf, server):
     assert "QUOTES" not in server.bodies[-1]["messages"][0]["content"]
     assert "passages" not in found
     assert found["answer"]["cited"]
-    shown = call(*ask(server, "--no-quotes"))
-    assert "The screws are tightened" in shown.stdout
-    assert "✓ exact" not in shown.stdout
+    shown = call(*ask(server, "--no-quotes")).stdout
+    assert ("The screws are tightened" in shown, "✓ exact" in shown) == (True, False)
 
 
-def test_segments_without_a_model_are_shown_as_search_shows_them(shelf):
+def test_segments_are_the_answer_without_a_model_and_a_budget_limits_what_a_model_reads(shelf, server):
     files = ["ask", "HX200.md", "HX210.md", QUESTION, "--segments"]
     found = value(*files, "--budget-tokens", "200")
-    assert found["answer"] is None
-    assert found["params"]["overall_max_tokens"] == 200
+    assert (found["answer"], found["params"]["overall_max_tokens"]) == (None, 200)
     assert [each["state"] for each in found["files"]] == ["indexed", "indexed"]
     assert "Document context: " in call(*files).stdout
-
-
-def test_a_budget_limits_what_the_model_reads(shelf, server):
     wide = value(*ask(server, "--segments", "--preset", "find_all"))
     tight = value(*ask(server, "--segments", "--preset", "find_all", "--budget-tokens", "120"))
     assert tight["context_tokens"] <= 120 < wide["context_tokens"]
-    assert "fits into 4 tokens" in call(*ask(server, "--segments", "--budget-tokens", "4"), code=1).stderr
-
-
-def test_the_model_that_answers_writes_queries_too(shelf, server):
-    found = value(*ask(server, "--segments", "--queries", "llm"))
+    assert "fits into 4 tokens" in refused(*ask(server, "--segments", "--budget-tokens", "4"), code=1)
+    asked = len(server.bodies)
+    found = value(*ask(server, "--segments", "--queries", "llm"))  # the model that answers writes queries too
     assert found["queries"] == [QUESTION, "cover screws torque", "fuse rating"]
     assert found["answer"]["citations"][0]["verified"]
-    assert len(server.bodies) == 2
+    assert len(server.bodies) == asked + 2
 
 
 @pytest.mark.slow
@@ -473,28 +371,3 @@ def test_what_was_found_is_shown_where_the_model_fails(shelf, options):
     found = json.loads(result.stdout)
     assert (found["answer"], found["problem"] in result.stderr) == (None, True)
     assert found["segments" if options else "hits"]
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--no-quotes"], "--no-quotes needs the name of a model"),
-        (["--preset", "balanced"], "--preset is about segments"),
-        (["--segments", "-k", "2"], "-k is about passages"),
-        (["--segments", "--no-quotes", "--model", "m"], "--no-quotes is about passages"),
-        (["--segments", "--queries", "llm"], "--queries llm needs the name of a model"),
-        (["--segments", "--rerank", "cohere:m"], "there is no key for cohere"),
-        (["--segments", "--calibration", "voyage"], "was made for scores of voyage's rerankers"),
-    ],
-    ids=lambda option: " ".join(option) if isinstance(option, list) else "",
-)
-def test_ask_refuses_options_that_could_do_nothing(shelf, options, told):
-    assert told in plain(call("ask", "HX210.md", QUESTION, *options, code=2).stderr)
-
-
-def test_doctor_names_the_packages_of_rerankers(shelf, monkeypatch):
-    monkeypatch.setenv("CO_API_KEY", KEY)
-    checks = {check["name"]: check for check in value("doctor")["checks"]}
-    assert {f"catena-core[{extra}]" for extra in ("cohere", "voyage", "sentence-transformers")} <= checks.keys()
-    assert checks["CO_API_KEY"]["state"] == "ok"
-    assert checks["VOYAGE_API_KEY"]["state"] == "absent"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -42,33 +42,37 @@ from catena.testing import (
 )
 from catena.testing.fakes import AngleEmbedder, FakeRecognizer, FakeStore, FakeTokenizer, Recorder, Slow
 
+PORTS = {
+    LLM: (FakeLLM(), ScriptedLLM([]), Flaky(FakeLLM(), [])),
+    Embedder: (FakeEmbedder(), AngleEmbedder(), Slow(FakeEmbedder(), 0.0)),
+    Reranker: (FakeReranker(),),
+    Captioner: (FakeCaptioner(),),
+    EntityRecognizer: (FakeRecognizer({}),),
+    Tokenizer: (FakeTokenizer(),),
+    Store: (FakeStore({}),),
+}
 
-def prompt(text: str) -> Complete:
-    return Complete(prompt=text, purpose="test")
+
+def prompt(text: str, **more: str) -> Complete:
+    return Complete(prompt=text, purpose="test", **more)
 
 
 def chunk(name: str, text: str) -> Chunk:
     return Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
 
 
-@pytest.mark.parametrize(
-    ("fake", "port"),
-    [
-        (FakeLLM(), LLM),
-        (ScriptedLLM([]), LLM),
-        (FakeEmbedder(), Embedder),
-        (AngleEmbedder(), Embedder),
-        (FakeReranker(), Reranker),
-        (FakeCaptioner(), Captioner),
-        (FakeRecognizer({}), EntityRecognizer),
-        (FakeTokenizer(), Tokenizer),
-        (FakeStore({}), Store),
-        (Flaky(FakeLLM(), []), LLM),
-        (Slow(FakeEmbedder(), 0.0), Embedder),
-    ],
-)
-def test_each_fake_fulfils_its_port(fake: object, port: type) -> None:
-    assert isinstance(fake, port)
+def test_each_fake_fulfils_its_port_and_all_work_together() -> None:
+    for port, fakes in PORTS.items():
+        assert all(isinstance(fake, port) for fake in fakes), port
+    services = Services(
+        llm=FakeLLM(), embedder=FakeEmbedder(), reranker=FakeReranker(), captioner=FakeCaptioner(),
+        store=FakeStore({"r": []}),
+    )  # fmt: skip
+    requests = [
+        prompt("a"), Embed(texts=("a",)), Rate(query="q", texts=("a",)), Describe(image=b"x", prompt="p"),
+        Search(route="r", query="q", k=1),
+    ]  # fmt: skip
+    assert len(run(ask(requests), services)) == 5
 
 
 def test_the_llm_replies_by_function_by_mapping_or_by_echo() -> None:
@@ -77,7 +81,7 @@ def test_the_llm_replies_by_function_by_mapping_or_by_echo() -> None:
     assert by_prompt.complete(prompt("a")).text == "one"
     with pytest.raises(ServiceError, match="no reply was given for the prompt 'b'"):
         by_prompt.complete(prompt("b"))
-    reply = FakeLLM().complete(Complete(prompt="say it again", system="be kind", purpose="test"))
+    reply = FakeLLM().complete(prompt("say it again", system="be kind"))
     assert reply == Completion(text="say it again", input_tokens=5, output_tokens=3)
     whole = Completion(text="cut", finish_reason="length")
     assert FakeLLM(lambda _: whole).complete(prompt("a")) is whole
@@ -96,48 +100,48 @@ def test_the_scripted_llm_follows_its_script_and_says_when_it_ends() -> None:
 
 @given(st.lists(st.text(), max_size=5), st.integers(1, 20))
 def test_fake_vectors_are_unit_rows_that_depend_on_the_text_alone(texts: list[str], dim: int) -> None:
-    embedder = FakeEmbedder(dim)
-    rows = embedder.embed_documents(texts)
-    assert rows.shape == (len(texts), dim)
-    assert rows.dtype == np.float32
+    rows = FakeEmbedder(dim).embed_documents(texts)
+    assert (rows.shape, rows.dtype) == ((len(texts), dim), np.float32)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
     for text, row in zip(texts, rows, strict=True):
         np.testing.assert_array_equal(FakeEmbedder(dim).embed_query(text), row)
 
 
-def test_texts_that_share_words_are_near() -> None:
+def test_texts_that_share_words_are_near_and_a_text_may_be_its_angle() -> None:
     near, far = FakeEmbedder(256).embed_documents(["the red bolt of the door", "seventeen blue whales"])
     query = FakeEmbedder(256).embed_query("red bolt")
     assert query @ near > 0.4
     assert abs(query @ far) < 0.3
+    for text, angle in {"0": (1, 0), "at 90 degrees": (0, 1), "-90.0": (0, -1), "none": (1, 0)}.items():
+        np.testing.assert_allclose(AngleEmbedder().embed_query(text), angle, atol=1e-6)
+        np.testing.assert_allclose(AngleEmbedder().embed_documents([text]), [angle], atol=1e-6)
 
 
-def test_fake_vectors_are_the_same_in_every_process() -> None:
+def test_fakes_are_the_same_in_every_process_and_need_neither_pytest_nor_hypothesis_nor_numpy() -> None:
     code = (
-        "from catena.testing.fakes import FakeEmbedder;print(FakeEmbedder(8).embed_query('red bolt').tobytes().hex())"
+        "import sys; from catena.testing.fakes import FakeEmbedder;"
+        "print([name for name in ('pytest', 'hypothesis', 'numpy') if name in sys.modules]);"
+        "print(FakeEmbedder(8).embed_query('red bolt').tobytes().hex())"
     )
+    command = [sys.executable, "-c", code]
     printed = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        ).stdout.strip()
+        subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
         for seed in ("1", "2")
     }
-    assert printed == {FakeEmbedder(8).embed_query("red bolt").tobytes().hex()}
+    assert printed == {f"[]\n{FakeEmbedder(8).embed_query('red bolt').tobytes().hex()}\n"}
 
 
-@pytest.mark.parametrize(("text", "x", "y"), [("0", 1, 0), ("at 90 degrees", 0, 1), ("-90.0", 0, -1), ("none", 1, 0)])
-def test_the_text_is_the_angle(text: str, x: float, y: float) -> None:
-    np.testing.assert_allclose(AngleEmbedder().embed_query(text), [x, y], atol=1e-6)
-    np.testing.assert_allclose(AngleEmbedder().embed_documents([text]), [[x, y]], atol=1e-6)
-
-
-def test_rerankers_and_captioners_take_functions() -> None:
+def test_rerankers_captioners_and_recognisers_take_functions_and_names() -> None:
     assert FakeReranker().score("red bolt", ["a red nut", "", "red bolt"]) == [0.5, 0.0, 1.0]
     assert FakeReranker().score("", ["a"]) == [0.0]
     assert FakeReranker(lambda query, text: float(len(text))).score("q", ["abc"]) == [3.0]
-    assert (
-        FakeCaptioner().caption(b"x", "p") == FakeCaptioner().caption(b"x", "q") != FakeCaptioner().caption(b"y", "p")
+    one, same, other = (
+        FakeCaptioner().caption(image, told) for image, told in ((b"x", "p"), (b"x", "q"), (b"y", "p"))
     )
+    assert one == same != other
+    recogniser = FakeRecognizer({"PART": ["bolt", "nut"], "TOOL": ["key"]})
+    assert recogniser.recognise(["a nut, a bolt, a key"], []) == (("nut", "bolt", "key"),)
+    assert recogniser.recognise(["a nut and a key", ""], ["TOOL"]) == (("key",), ())
 
 
 def test_the_store_answers_by_ranking_by_function_and_by_words() -> None:
@@ -149,12 +153,13 @@ def test_the_store_answers_by_ranking_by_function_and_by_words() -> None:
         assert store.search(Search(route=route, query="q", k=1)).hits == (Hit(red, 1.0),)
     assert [hit.chunk.id for hit in store.search(Search(route="words", query="blue bolt", k=5)).hits] == ["b", "a"]
     assert store.search(Search(route="words", query="green", k=5)).hits == ()
+    assert store.search(Search(route="fixed", query="q", k=5, among=("b",))).hits == (Hit(blue, 0.5),)
     with pytest.raises(ServiceError, match="no route 'x'"):
         store.search(Search(route="x", query="q", k=1))
-    assert len(store.calls) == 5
+    assert len(store.calls) == 6
 
 
-def test_flaky_fails_at_the_given_calls_whatever_the_method() -> None:
+def test_flaky_fails_at_the_given_calls_whatever_the_method_and_hides_async_twins() -> None:
     embedder = Flaky(FakeEmbedder(4), [None, ServiceError("m", "no")])
     assert (embedder.dim, embedder.identity) == (4, "fake-embedder-4")
     embedder.embed_documents(["a"])
@@ -163,8 +168,6 @@ def test_flaky_fails_at_the_given_calls_whatever_the_method() -> None:
     embedder.embed_query("c")
     assert embedder.calls == [("embed_documents", ["a"]), ("embed_query", "b"), ("embed_query", "c")]
 
-
-def test_wrappers_hide_async_twins_so_that_their_rule_always_holds() -> None:
     class Both(FakeLLM):
         async def acomplete(self, request: Complete) -> Completion:
             return Completion(text="past the wrapper")
@@ -172,64 +175,25 @@ def test_wrappers_hide_async_twins_so_that_their_rule_always_holds() -> None:
     assert not hasattr(Flaky(Both(), []), "acomplete")
 
 
-def test_calls_are_recorded_from_many_threads() -> None:
+async def test_calls_are_recorded_from_many_threads_and_the_clock_moves_without_waiting() -> None:
     recorder = Recorder()
-    threads = [threading.Thread(target=lambda: [recorder.record(i) for i in range(200)]) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(recorder.calls) == 1_600
-
-
-async def test_the_clock_moves_without_waiting() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        places = list(pool.map(recorder.record, range(1_600)))
+    assert (len(recorder.calls), sorted(places)) == (1_600, list(range(1_600)))
     clock = FakeClock(5.0)
     clock.sleep(3_600)
     await clock.asleep(1)
     assert (clock.now(), clock.naps) == (3_606.0, [3_600, 1])
 
 
-def test_all_fakes_work_together() -> None:
-    services = Services(
-        llm=FakeLLM(),
-        embedder=FakeEmbedder(),
-        reranker=FakeReranker(),
-        captioner=FakeCaptioner(),
-        store=FakeStore({"r": []}),
-    )
-    replies = run(
-        ask(
-            [
-                prompt("a"),
-                Embed(texts=("a",)),
-                Rate(query="q", texts=("a",)),
-                Describe(image=b"x", prompt="p"),
-                Search(route="r", query="q", k=1),
-            ]
-        ),
-        services,
-    )
-    assert len(replies) == 5
-
-
-def test_fakes_need_neither_pytest_nor_hypothesis_nor_numpy() -> None:
-    code = (
-        "import sys, catena.testing.fakes;"
-        "print([name for name in ('pytest', 'hypothesis', 'numpy') if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-# Strategies
-
-
-@given(strategies.chunkings())
-def test_drawn_chunks_tile_their_document(drawn: tuple[Document, tuple[Chunk, ...]]) -> None:
+@given(strategies.chunkings(), strategies.documents())
+def test_drawn_chunks_tile_their_document(drawn: tuple[Document, tuple[Chunk, ...]], other: Document) -> None:
     document, chunks = drawn
     assert "".join(chunk.text for chunk in chunks) == document.text
     assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
     assert all(document.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
     assert len({chunk.id for chunk in chunks}) == len(chunks)
+    assert all(0 <= start <= len(other.text) for start in other.page_starts)
 
 
 @given(strategies.rankings(Scale.PROBABILITY, min_value=0.0, max_value=1.0))
@@ -245,9 +209,3 @@ def test_strategies_name_the_extra_when_hypothesis_is_missing(monkeypatch: pytes
     monkeypatch.delitem(sys.modules, "catena.testing.strategies")
     with pytest.raises(MissingExtraError, match=r"hypothesis .* pip install 'catena-core\[testing\]'"):
         import catena.testing.strategies  # noqa: F401
-
-
-@given(st.data())
-def test_drawn_documents_have_pages_within_their_text(data: st.DataObject) -> None:
-    document = data.draw(strategies.documents())
-    assert all(0 <= start <= len(document.text) for start in document.page_starts)

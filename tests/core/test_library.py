@@ -46,6 +46,7 @@ from catena_server import ServerLibrary
 
 ALPHA = "# Alpha manual\n\n## Mounting\n\nTighten the screws to 3 Nm.\n\n## Empty\n\n## Wiring\n\nUse red wire.\n"
 OMEGA = ALPHA.replace("Alpha", "Omega").replace("3 Nm", "5 Nm")
+on_both = pytest.mark.parametrize("kind", ["embedded", "server"])
 
 
 @pytest.fixture
@@ -57,51 +58,68 @@ def folder(tmp_path: Path) -> Path:
     return manuals
 
 
+def opened(folder: Path, kind: str = "embedded", **given: Any) -> Any:
+    if kind == "server":
+        return ServerLibrary.open(FakeServer(), "w-set", home=folder, embedder=FakeEmbedder(16), **given)
+    return Library.open(folder / "library", **{"embedder": FakeEmbedder(16), **given})
+
+
 @pytest.fixture
 def library(tmp_path: Path):
-    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16)) as opened:
-        yield opened
+    with opened(tmp_path) as made:
+        yield made
 
 
 def states(outcomes) -> list[tuple[str, str]]:
     return [(Path(outcome.source).name, outcome.state) for outcome in outcomes]
 
 
-def test_files_become_cited_chunks(library: Library, folder: Path) -> None:
-    outcomes = library.index([folder])
-    assert states(outcomes) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
+BOTH = [("alpha.md", "indexed"), ("omega.md", "indexed")]
+
+
+def test_files_become_cited_chunks_and_a_second_run_does_nothing(library: Library, folder: Path) -> None:
+    told: list[Progress] = []
+    outcomes = library.index([folder], progress=told.append)
+    assert states(outcomes) == BOTH
+    assert [(progress.done, progress.total) for progress in told] == [(1, 2), (2, 2)]
+    assert tuple(progress.outcome for progress in told) == outcomes
     best = library.search("How tight are the screws of the Omega manual?").hits[0]
     assert best.chunk.text == "## Mounting\n\nTighten the screws to 5 Nm."
     assert best.chunk.document_id == "manuals/omega.md"
     assert best.chunk.path == ("Omega manual", "Mounting")
     assert best.chunk.lines == (3, 5)
     assert library.verify() == ()
-
-
-def test_a_second_run_does_nothing_and_says_so(library: Library, folder: Path) -> None:
-    library.index([folder])
     before, ledger = library.stats(), library.ledger()
+    assert before.generation == 1  # both were written at once
     again = library.index([folder])
     assert [(outcome.state, outcome.reason) for outcome in again] == [("skipped", UNCHANGED)] * 2
-    assert library.stats() == before
-    assert library.ledger() == ledger
+    assert (library.stats(), library.ledger()) == (before, ledger)
 
 
-def test_a_changed_file_replaces_its_old_version(library: Library, folder: Path) -> None:
+def test_a_changed_file_replaces_its_old_version_which_stays_where_the_new_one_cannot_be_read(
+    library: Library, folder: Path
+) -> None:
     library.index([folder])
     (folder / "alpha.md").write_text(ALPHA.replace("red", "green"))
     assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "skipped")]
     texts = {hit.chunk.text for hit in library.search("red green wire", k=10).hits}
     assert "## Wiring\n\nUse green wire." in texts
     assert {info.id for info in library.documents()} == {"manuals/alpha.md", "manuals/omega.md"}
+    (folder / "alpha.md").write_text("  ")
+    assert states(library.index([folder]))[0] == ("alpha.md", "failed")
+    assert library.get("manuals/alpha.md").document.text == ALPHA.replace("red", "green")
 
 
-def test_other_options_cut_anew(tmp_path: Path, folder: Path) -> None:
-    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16)) as library:
+def test_other_options_cut_anew_and_another_model_is_refused(tmp_path: Path, folder: Path) -> None:
+    with opened(tmp_path) as library:
         library.index([folder])
-    short = Preparation(chunks=ChunkOptions(max_tokens=5, min_tokens=0))
-    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16), preparation=short) as library:
-        assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
+    with opened(tmp_path, preparation=Preparation(chunks=ChunkOptions(max_tokens=5, min_tokens=0))) as library:
+        assert states(library.index([folder])) == BOTH
+    with pytest.raises(ModelMismatchError, match=r"'fake-embedder-16'.*'second'"):
+        opened(tmp_path, embedder=FakeEmbedder(16, identity="second"))
+    with pytest.raises(LibraryError, match="there is nothing"):
+        opened(tmp_path / "none", create=False)
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_bad_file_loses_nothing_of_the_others(library: Library, folder: Path) -> None:
@@ -110,34 +128,20 @@ def test_a_bad_file_loses_nothing_of_the_others(library: Library, folder: Path) 
     (folder / "picture.xyz").write_bytes(b"\x00\x01")
     outcomes = library.index([folder, folder / "missing.md"])
     assert states(outcomes) == [
-        ("alpha.md", "indexed"),
-        ("blank.md", "failed"),
-        ("broken.pdf", "failed"),
-        ("omega.md", "indexed"),
-        ("picture.xyz", "skipped"),
-        ("missing.md", "failed"),
-    ]
+        ("alpha.md", "indexed"), ("blank.md", "failed"), ("broken.pdf", "failed"), ("omega.md", "indexed"),
+        ("picture.xyz", "skipped"), ("missing.md", "failed"),
+    ]  # fmt: skip
     assert all(outcome.reason for outcome in outcomes if outcome.state != "indexed")
-    assert {Path(outcome.source).name: outcome.state for outcome in library.ledger()} == dict(states(outcomes))
-
-
-def test_the_old_version_stays_when_the_new_one_cannot_be_read(library: Library, folder: Path) -> None:
-    library.index([folder])
-    (folder / "alpha.md").write_text("  ")
-    assert states(library.index([folder]))[0] == ("alpha.md", "failed")
-    assert library.get("manuals/alpha.md").document.text == ALPHA
-
-
-def test_heading_only_sections_are_not_chunks_but_in_the_tree(library: Library, folder: Path) -> None:
-    library.index([folder])
-    entry = library.get("manuals/alpha.md")
-    assert [section.title for section in entry.sections] == ["Alpha manual", "Mounting", "Empty", "Wiring"]
-    assert [chunk.path[-1] for chunk in entry.chunks] == ["Mounting", "Wiring"]
+    assert "no such file" in outcomes[-1].reason
+    assert dict(states(library.ledger())) == dict(states(outcomes))
 
 
 def test_add_replace_get_delete(library: Library, folder: Path) -> None:
     note = Document(id="note", text="# Note\n\nOne line.\n")
     assert library.add(folder / "alpha.md", note) == ("manuals/alpha.md", "note")
+    entry = library.get("manuals/alpha.md")  # sections of a heading alone are in the tree, and no chunks
+    assert [section.title for section in entry.sections] == ["Alpha manual", "Mounting", "Empty", "Wiring"]
+    assert [chunk.path[-1] for chunk in entry.chunks] == ["Mounting", "Wiring"]
     with pytest.raises(DuplicateDocumentError, match="'note' is there already"):
         library.add(note)
     assert library.replace(note) == ()
@@ -149,56 +153,34 @@ def test_add_replace_get_delete(library: Library, folder: Path) -> None:
     assert library.verify() == ()
 
 
-def test_add_says_what_to_make_of_a_parsed_file(library: Library, folder: Path) -> None:
-    path = next(iter(sorted(folder.glob("*.md"))))
-    with pytest.raises(ParameterError, match=r"source must be a path, or a Document, .*format_layout.* got 'Parsed'"):
-        library.add(parse(path))
-
-
-def test_add_takes_all_or_nothing(library: Library, folder: Path) -> None:
+def test_add_takes_all_or_nothing_and_says_what_to_make_of_a_parsed_file(library: Library, folder: Path) -> None:
     with pytest.raises(ParseError, match=r"missing\.md"):
         library.add(folder / "alpha.md", folder / "missing.md")
+    with pytest.raises(ParameterError, match=r"source must be a path, or a Document, .*format_layout.* got 'Parsed'"):
+        library.add(parse(folder / "alpha.md"))
+    with pytest.raises(ParseError, match="nothing: empty: there is no text in it"):
+        library.add(Document(id="nothing", text=" \n"))
     assert library.documents() == ()
 
 
-def test_the_whole_section_of_a_hit(library: Library, folder: Path) -> None:
-    library.index([folder])
-    hit = library.search("red wire").hits[0]
-    assert library.section(hit).text == "## Wiring\n\nUse red wire."
-    whole = library.section(library.get("manuals/alpha.md").chunks[0], descendants=True)
-    assert whole.text == "## Mounting\n\nTighten the screws to 3 Nm."
-
-
-def test_sections_of_a_ranking_come_once_with_their_best_hit(tmp_path: Path, folder: Path) -> None:
+def test_sections_are_whole_and_come_once_with_their_best_hit(tmp_path: Path, folder: Path) -> None:
     (folder / "long.md").write_text("# Long\n\n## One\n\n" + "\n\n".join(f"Red wire {n}." for n in range(9)))
-    short = Preparation(chunks=ChunkOptions(max_tokens=8, min_tokens=0))
-    with Library.open(tmp_path / "short", embedder=FakeEmbedder(16), preparation=short) as library:
+    with opened(tmp_path, preparation=Preparation(chunks=ChunkOptions(max_tokens=8, min_tokens=0))) as library:
         library.index([folder])
         ranking = library.search("red wire", k=20)
         sections = library.sections(ranking)
+        whole = library.section(library.get("manuals/alpha.md").chunks[0], descendants=True)
+        assert whole.text == "## Mounting\n\nTighten the screws to 3 Nm."
+        best = library.search("use red wire", where={"document_id": "manuals/alpha.md"}).hits[0]
+        assert library.section(best).text == "## Wiring\n\nUse red wire."
+        assert asyncio.run(library.asearch("screws", k=3)) == library.search("screws", k=3)
+        for routes in (("lexical",), ("dense",), ("keyword",), ("lexical", "dense", "keyword")):
+            found = library.search("the Alpha manual", k=9, routes=routes, where={"title": "Omega manual"})
+            assert {hit.chunk.document_id for hit in found.hits} <= {"manuals/omega.md"}
     ids = [segment.id for segment, _ in sections]
     assert len(ids) == len(set(ids)) < len(ranking.hits)
     assert [hit.score for _, hit in sections] == sorted((hit.score for _, hit in sections), reverse=True)
     assert all(segment.start <= hit.chunk.start < segment.end for segment, hit in sections)
-
-
-async def test_asearch_equals_search(library: Library, folder: Path) -> None:
-    library.index([folder])
-    assert await library.asearch("screws", k=3) == library.search("screws", k=3)
-
-
-def test_filters_reach_every_route(library: Library, folder: Path) -> None:
-    library.index([folder])
-    for routes in (("lexical",), ("dense",), ("keyword",), ("lexical", "dense", "keyword")):
-        found = library.search("screws of the Alpha manual", k=9, routes=routes, where={"title": "Omega manual"})
-        assert {hit.chunk.document_id for hit in found.hits} <= {"manuals/omega.md"}
-
-
-def test_progress_tells_of_every_file(library: Library, folder: Path) -> None:
-    told: list[Progress] = []
-    outcomes = library.index([folder], progress=told.append)
-    assert [(progress.done, progress.total) for progress in told] == [(1, 2), (2, 2)]
-    assert tuple(progress.outcome for progress in told) == outcomes
 
 
 def test_a_stopped_run_keeps_what_it_did_and_goes_on(library: Library, folder: Path) -> None:
@@ -213,52 +195,35 @@ def test_vectors_that_were_paid_for_are_not_paid_for_again(tmp_path: Path, folde
     embedder = FakeEmbedder(16)
     with Journal.open(tmp_path / "journal") as journal:
         for name in ("one", "two"):
-            with Library.open(tmp_path / name, embedder=embedder, services=Services(journal=journal)) as library:
+            with opened(tmp_path / name, embedder=embedder, services=Services(journal=journal)) as library:
                 library.index([folder])
     assert len(embedder.calls) == 2  # one per document, in the first run
 
 
-def test_another_models_vectors_are_refused_by_name(tmp_path: Path, folder: Path) -> None:
-    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16, identity="first")) as library:
-        library.index([folder])
-    with pytest.raises(ModelMismatchError, match=r"'first'.*'second'"):
-        Library.open(tmp_path / "library", embedder=FakeEmbedder(16, identity="second"))
-
-
 def test_a_project_can_be_moved_as_a_whole(tmp_path: Path, folder: Path) -> None:
-    with Library.open(tmp_path / "library", embedder=FakeEmbedder(16)) as library:
+    with opened(tmp_path) as library:
         library.index([folder])
     moved = tmp_path / "elsewhere"
     moved.mkdir()
-    shutil.move(folder, moved / "manuals")
-    shutil.move(tmp_path / "library", moved / "library")
-    with Library.open(moved / "library", embedder=FakeEmbedder(16)) as library:
+    for name in ("manuals", "library"):
+        shutil.move(tmp_path / name, moved / name)
+    with opened(moved) as library:
         assert {outcome.state for outcome in library.index([moved / "manuals"])} == {"skipped"}
 
 
-def test_nothing_is_made_where_nothing_should_be(tmp_path: Path) -> None:
-    with pytest.raises(LibraryError, match="there is nothing"):
-        Library.open(tmp_path / "library", embedder=FakeEmbedder(16), create=False)
-    assert not (tmp_path / "library").exists()
+# paths
 
 
-def test_discover_is_sorted_and_leaves_hidden_files_out(tmp_path: Path) -> None:
-    for name in ("b.md", "a.md", ".hidden.md", "sub/c.md", ".git/d.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    found = [path.relative_to(tmp_path).as_posix() for path, _ in discover([tmp_path, tmp_path / "a.md"])]
-    assert found == ["a.md", "b.md", "sub/c.md"]
-
-
-def test_a_library_inside_the_folder_is_not_indexed(folder: Path) -> None:
-    with Library.open(folder / "library", embedder=FakeEmbedder(16)) as library:
-        assert states(library.index([folder])) == [("alpha.md", "indexed"), ("omega.md", "indexed")]
-
-
-def test_a_missing_file_or_folder_is_a_failure_not_a_skip(library: Library, tmp_path: Path) -> None:
-    (outcome,) = library.index(tmp_path / "no-such-folder")
-    assert outcome.state == "failed"
-    assert "no such file" in outcome.reason
+def test_what_is_discovered_is_sorted_and_neither_hidden_nor_the_library_itself(folder: Path) -> None:
+    for name in ("b.md", ".hidden.md", "sub/c.md", ".git/d.md"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(ALPHA)
+    found = [path.relative_to(folder).as_posix() for path, _ in discover([folder, folder / "b.md"])]
+    assert found == ["alpha.md", "b.md", "omega.md", "sub/c.md"]
+    assert [path.name for path, _ in discover(str(folder / "sub"))] == ["c.md"]
+    with opened(folder) as library:
+        assert len(library.index([folder])) == 4
+        assert states(library.index(str(folder / "alpha.md"))) == [("alpha.md", "skipped")]
 
 
 def test_a_folder_that_may_not_be_listed_is_a_failure_not_a_silence(
@@ -274,38 +239,27 @@ def test_a_folder_that_may_not_be_listed_is_a_failure_not_a_silence(
         return listed(path)
 
     monkeypatch.setattr(os, "scandir", scandir)  # a superuser may list any
-    outcomes = library.index([folder])
-    assert states(outcomes) == [("alpha.md", "indexed"), ("omega.md", "indexed"), ("closed", "failed")]
+    assert states(library.index([folder])) == [*BOTH, ("closed", "failed")]
     monkeypatch.setattr(os, "access", lambda *_: False)  # the reading process, which said why, is not patched
     with pytest.raises(Unreadable, match="you may not read it"):
         bytes_of(str(closed), 10)
 
 
-def test_one_path_is_one_path(library: Library, folder: Path) -> None:
-    assert states(library.index(str(folder / "alpha.md"))) == [("alpha.md", "indexed")]
-    assert [path.name for path, _ in discover(str(folder))] == ["alpha.md", "omega.md"]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes are Linux's")
-def test_a_name_that_is_no_text_stops_nothing(library: Library, folder: Path) -> None:
-    name = os.path.join(os.fsencode(folder), b"bad\xff\xfe.md")
-    with open(name, "wb") as file:
-        file.write(ALPHA.encode())
-    outcomes = library.index(folder)
-    assert [outcome.state for outcome in outcomes] == ["indexed"] * 3
-    assert r"manuals/bad\xff\xfe.md" in {info.id for info in library.documents()}
-    assert {outcome.state for outcome in library.index(folder)} == {"skipped"}
-
-
-def test_names_that_no_file_can_have_are_outcomes_and_the_run_goes_on(
+def test_names_that_are_no_text_or_of_no_file_stop_nothing(
     library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with open(os.path.join(os.fsencode(folder), b"bad\xff\xfe.md"), "wb") as file:
+        file.write(ALPHA.encode())
+    assert [outcome.state for outcome in library.index(folder)] == ["indexed"] * 3
+    assert r"manuals/bad\xff\xfe.md" in {info.id for info in library.documents()}
+    assert {outcome.state for outcome in library.index(folder)} == {"skipped"}
     monkeypatch.chdir(folder)
     bad = ["x" * 300 + ".md", "y" * 5_000, "\ud800.md", "a\0b.md", "/dev/null"]
     outcomes = library.index([*bad, "omega.md"])
-    assert [outcome.state for outcome in outcomes] == ["failed"] * len(bad) + ["indexed"]
+    assert [outcome.state for outcome in outcomes] == ["failed"] * len(bad) + ["skipped"]
     assert all(outcome.reason.startswith(("missing: no file can have", "unsupported")) for outcome in outcomes[:-1])
-    assert len(library.ledger()) == len(outcomes)
+    assert len(library.ledger()) == 3 + len(bad)
     assert library.verify() == ()
 
 
@@ -319,30 +273,24 @@ def test_what_is_no_path_is_refused_by_name(library: Library, path: object) -> N
         Document(id=None, text="x")
 
 
-ODD_IDS = ("\ud800.md", "a\0b", "z" * 100_000, None, 5, b"x")
-
-
-@pytest.mark.parametrize("on_server", [False, True])
-@pytest.mark.parametrize("name", ODD_IDS, ids=range(len(ODD_IDS)))
-def test_an_id_that_no_document_can_have_is_an_unknown_one(tmp_path: Path, name: object, on_server: bool) -> None:
-    embedder = FakeEmbedder(16)
-    opened = (
-        ServerLibrary.open(FakeServer(), "w-set", home=tmp_path, embedder=embedder)
-        if on_server
-        else Library.open(tmp_path / "lib", embedder=embedder)
-    )
-    with opened as library:
+@on_both
+def test_an_id_that_no_document_can_have_is_an_unknown_one(tmp_path: Path, kind: str) -> None:
+    with opened(tmp_path, kind) as library:
         library.add(Document(id="note", text="A note.\n"))
-        for call in (library.get, library.delete):
-            with pytest.raises(UnknownDocumentError):
-                call(name)
-        if isinstance(name, str):
-            assert isinstance(library.document_id(name), str)
-            assert on_server or library.search(name).hits is not None
-        else:
-            with pytest.raises(ParameterError):
-                library.document_id(name)
+        for name in ("\ud800.md", "a\0b", "z" * 100_000, None, 5, b"x"):
+            for call in (library.get, library.delete):
+                with pytest.raises(UnknownDocumentError):
+                    call(name)
+            if isinstance(name, str):
+                assert isinstance(library.document_id(name), str)
+                assert kind == "server" or library.search(name).hits is not None
+            else:
+                with pytest.raises(ParameterError):
+                    library.document_id(name)
         assert library.get("note").document.text == "A note.\n"
+
+
+# files that are gone
 
 
 def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
@@ -358,13 +306,13 @@ def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes, and the locale says what they mean")
 def test_no_file_is_taken_for_gone_under_another_locale(tmp_path: Path) -> None:
-    manual = tmp_path / "ünï 文档" / "größe.md"
-    manual.parent.mkdir()
-    manual.write_text("# Manual\n\nThe torque is 2.4 N·m.\n", encoding="utf-8")
-    (tmp_path / "ünï 文档" / "old.md").write_text("# Old\n\nOil.\n", encoding="utf-8")
+    manuals = tmp_path / "ünï 文档"
+    manuals.mkdir()
+    for name in ("größe.md", "old.md"):
+        (manuals / name).write_text("# Manual\n\nThe torque is 2.4 N·m.\n", encoding="utf-8")
     with Library.open(tmp_path / "lib") as library:
-        library.index(manual.parent)
-    (tmp_path / "ünï 文档" / "old.md").unlink()
+        library.index(manuals)
+    (manuals / "old.md").unlink()
     code = "import catena, sys; print(ascii(catena.Library.open(sys.argv[1], create=False).vanished()))"
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     call = [sys.executable, "-c", code, tmp_path / "lib"]
@@ -372,59 +320,101 @@ def test_no_file_is_taken_for_gone_under_another_locale(tmp_path: Path) -> None:
     assert done.stdout.strip() == ascii(("ünï 文档/old.md",)), done.stderr
 
 
-def test_what_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
-    (tmp_path / "link.md").symlink_to(tmp_path / "nowhere.md")
-    assert not is_gone("link.md", tmp_path)  # the walk finds it, and says that it cannot be read
-    assert not is_gone("a" * 5_000, tmp_path)
-    assert not is_gone("a\0b", tmp_path)
-    assert is_gone("lost/file.md", tmp_path)
-    assert is_gone("lost.md", tmp_path)
-
-
-def test_a_mistyped_field_of_a_filter_is_named_and_the_nearest(library: Library, folder: Path) -> None:
-    library.add(Document(id="note", text="A note on screws.\n", metadata={"vendor": "Acme"}))
-    library.index(folder)
-    mistyped = {"vendr": "Acme"}
-    asked = (library.search, library.passages, library.segments, library.search_figures)
-    for ask in asked:
-        with pytest.raises(FilterError, match="Did you mean 'vendor'"):
-            ask("screws", where=mistyped)
-    for ask in (library.asearch, library.asegments, library.asearch_figures):
-        with pytest.raises(FilterError, match="Did you mean 'vendor'"):
-            asyncio.run(ask("screws", where=mistyped))
-    assert [hit.chunk.document_id for hit in library.search("screws", where={"vendor": "Acme"}).hits] == ["note"]
-    library.delete("note")  # the fields are those of what is held now
-    with pytest.raises(FilterError, match="has the field 'vendor'"):
-        library.search("screws", where={"vendor": "Acme"})
-
-
-def test_an_empty_library_has_no_fields_to_mistype(library: Library) -> None:
-    assert library.search("screws", where={"vendor": "Acme"}).hits == ()
-
-
-def test_a_file_beside_a_linked_folder_is_not_gone(tmp_path: Path) -> None:
+def test_what_cannot_be_looked_at_or_lies_beside_a_linked_folder_is_not_gone(tmp_path: Path) -> None:
+    (tmp_path / "link.md").symlink_to(tmp_path / "nowhere.md")  # the walk finds it, and says that it cannot be read
+    names = ("link.md", "a" * 5_000, "a\0b", "lost/file.md", "lost.md")
+    assert [is_gone(name, tmp_path) for name in names] == [False, False, False, True, True]
     (tmp_path / "deep" / "real").mkdir(parents=True)
     (tmp_path / "linked").symlink_to(tmp_path / "deep" / "real")
     (tmp_path / "note.md").write_text("# Note\n\nA sentence.\n")
-    with Library.open(tmp_path / "linked" / "lib") as library:
+    with opened(tmp_path / "linked") as library:
         library.index(tmp_path / "note.md")
         assert library.vanished() == ()
         (tmp_path / "note.md").unlink()
         assert library.vanished() == (library.ledger()[0].document_id,)
 
 
-def test_an_empty_document_is_refused_by_name(library: Library) -> None:
-    with pytest.raises(ParseError, match="nothing: empty: there is no text in it"):
-        library.add(Document(id="nothing", text=" \n"))
+# questions with mistakes in them
 
 
-def opened(kind: str, folder: Path, **given: Any) -> Library | ServerLibrary:
-    if kind == "server":
-        return ServerLibrary.open(FakeServer(), "w-set", home=folder, embedder=FakeEmbedder(16), **given)
-    return Library.open(folder / "library", embedder=FakeEmbedder(16), **given)
+def test_a_mistyped_field_of_a_filter_is_named_and_the_nearest(library: Library, folder: Path) -> None:
+    assert library.search("screws", where={"vendor": "Acme"}).hits == ()  # an empty library has no fields to mistype
+    library.add(Document(id="note", text="A note on screws.\n", metadata={"vendor": "Acme"}))
+    library.index(folder)
+    for name in ("search", "passages", "segments", "search_figures"):
+        with pytest.raises(FilterError, match="Did you mean 'vendor'"):
+            getattr(library, name)("screws", where={"vendr": "Acme"})
+        with pytest.raises(FilterError, match="Did you mean 'vendor'"):
+            asyncio.run(getattr(library, f"a{name}")("screws", where={"vendr": "Acme"}))
+    assert [hit.chunk.document_id for hit in library.search("screws", where={"vendor": "Acme"}).hits] == ["note"]
+    library.delete("note")  # the fields are those of what is held now
+    with pytest.raises(FilterError, match="has the field 'vendor'"):
+        library.search("screws", where={"vendor": "Acme"})
 
 
-@pytest.mark.parametrize("kind", ["embedded", "server"])
+@pytest.mark.parametrize(
+    ("method", "name", "told"),
+    [
+        ("search", "top_k", "here it is called 'k'"),
+        ("search", "filter", "here it is called 'where'"),
+        ("search", "fuson", "Did you mean 'fusion'?"),
+        ("passages", "budget_token", "Did you mean 'budget_tokens'?"),
+        ("segments", "route", "Did you mean 'routes'?"),
+        ("answer", "answring", "Did you mean 'answering'?"),
+        ("search_views", "top_k", "here it is called 'k'"),
+        ("search_graph", "filters", "here it is called 'where'"),
+        ("search_figures", "wher", "Did you mean 'where'?"),
+    ],
+)
+def test_a_name_that_a_question_does_not_take_is_refused_with_the_nearest(
+    library: Library, method: str, name: str, told: str
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        getattr(library, method)("torque", **{name: 3})
+    assert f"argument of Library.{method} must be one of '" in str(caught.value)
+    assert f"got '{name}'" in str(caught.value)
+    assert told in str(caught.value)
+    with pytest.raises(ParameterError, match=f"argument of Library.a{method} "):
+        asyncio.run(getattr(library, f"a{method}")("torque", **{name: 3}))
+
+
+def test_what_a_library_cannot_answer_is_said_and_no_hits_asked_for_are_none(library: Library) -> None:
+    library.add(Document(id="note", text="# Note\n\nThe torque is 2.4 N·m.\n"))
+    with pytest.raises(ParameterError) as caught:
+        library.segments("torque", top_k=3)  # it has no k: a budget says how much comes
+    assert "here it is called" not in str(caught.value)
+    for ask in (library.search, library.search_figures, library.passages):
+        assert ask("torque", k=0).hits == ()
+    assert len(library.search("torque", k=1).hits) == 1
+    with pytest.raises(ParameterError, match=r"llm must be given to Library\.open, as llm=a_language_model"):
+        library.answer("torque")
+
+
+def test_a_library_shows_its_name_and_how_much_is_in_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as library:
+        for number, told in enumerate(("0 documents", "1 document", "2 documents")):
+            assert repr(library) == f"<Library 'library': {told}>"
+            library.add(Document(id=f"{number}", text="Oil.\n"))
+    assert repr(library) == "<Library 'library': closed, or not readable>"
+
+
+def test_an_embedder_that_lacks_something_is_refused_with_what(tmp_path: Path) -> None:
+    class Foreign:
+        dim = 3
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [[1.0, 0.0, 0.0] for _ in texts]
+
+    for embedder, told in ((Foreign(), "Foreign, which lacks identity, embed_query"), (FakeEmbedder, "a class")):
+        with pytest.raises(ParameterError, match=told):
+            opened(tmp_path, embedder=embedder)
+    assert list(tmp_path.iterdir()) == []
+
+
+# documents of loaders, and what models fail at
+
+
+@on_both
 def test_what_a_model_failed_at_is_said_of_documents_as_of_files(tmp_path: Path, kind: str) -> None:
     def down(request: Complete) -> str:
         raise ServiceError("fake", "down")
@@ -432,32 +422,39 @@ def test_what_a_model_failed_at_is_said_of_documents_as_of_files(tmp_path: Path,
     file = tmp_path / "a.md"
     file.write_text("# A\n\nZebra text.")
     how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(),))
-    with opened(
-        kind, tmp_path, preparation=how, llm=FakeLLM(down), services=Services(retry=Retry(attempts=1))
-    ) as library:
+    once = Services(retry=Retry(attempts=1))
+    with opened(tmp_path, kind, preparation=how, llm=FakeLLM(down), services=once) as library:
         (of_file,) = library.index([file])
         given = Document(id=of_file.document_id, text=file.read_text(), title="A")
-        of_document, empty = library.index([given, Document(id="nothing", text=" \n")])
+        of_document, empty, twice = library.index([given, Document(id="nothing", text=" \n"), given])
         assert "views that could not be made: 1" in of_file.reason
         assert of_document == replace(of_file, source=of_file.document_id)
         assert library.index([given]) == (of_document,), "asked for again, never unchanged"
     assert (empty.state, empty.reason) == ("failed", "there is no text in it")
+    assert (twice.state, "has the same id" in twice.reason) == ("failed", True)
 
 
-@pytest.mark.parametrize("kind", ["embedded", "server"])
+@on_both
 def test_a_document_that_is_gone_gives_the_chunk_itself_as_section(tmp_path: Path, folder: Path, kind: str) -> None:
-    with opened(kind, tmp_path) as library:
+    with opened(tmp_path, kind) as library:
         library.index([folder])
         chunks = [chunk for info in library.documents() for chunk in library.get(info.id).chunks]
-        ranking = Ranking(
-            hits=tuple(Hit(chunk=chunk, score=1 / n) for n, chunk in enumerate(chunks, 1)), scale=Scale.SIMILARITY
-        )
+        hits = tuple(Hit(chunk=chunk, score=1 / n) for n, chunk in enumerate(chunks, 1))
+        ranking = Ranking(hits=hits, scale=Scale.SIMILARITY)
         gone = chunks[0].document_id
         whole = {hit: segment for segment, hit in library.sections(ranking) if hit.chunk.document_id != gone}
         library.delete(gone)
-        chunk_itself = {hit: hit.chunk.as_segment() for hit in ranking.hits if hit.chunk.document_id == gone}
+        chunk_itself = {hit: hit.chunk.as_segment() for hit in hits if hit.chunk.document_id == gone}
         assert {hit: segment for segment, hit in library.sections(ranking)} == chunk_itself | whole
         assert library.section(chunks[0]) == chunks[0].as_segment()
+        other, moved = chunks[-2:]
+        library.replace(Document(id=other.document_id, text="# New\n\n" + OMEGA.replace("## Mounting", "## Fitting")))
+        assert library.section(other) == other.as_segment()  # there is no section of its headings any more
+        found = library.section(moved)
+        assert (found.text, found.start) == (
+            moved.text,
+            moved.start + len("# New\n\n") + len("Fitting") - len("Mounting"),
+        )
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(max_size=20))
@@ -471,11 +468,6 @@ def test_preparing_loses_nothing_but_bare_headings(text: str, title: str) -> Non
     assert all(chunk.metadata["title"] == entry.document.title for chunk in entry.chunks)
 
 
-def test_preparation_refuses_nonsense() -> None:
-    with pytest.raises(ParameterError, match="max_tokens"):
-        Preparation(chunks=ChunkOptions(max_tokens=0))
-
-
 def test_a_title_is_what_its_heading_shows() -> None:
     text = '# RDS Proxy<a name="rds-proxy"></a>\n\nPool connections with **RDS Proxy**.\n'
     entry = prepare(Document(id="d", text=text, title='RDS Proxy<a name="rds-proxy"></a>'))
@@ -483,3 +475,6 @@ def test_a_title_is_what_its_heading_shows() -> None:
     assert citation(entry.chunks[0]).startswith("RDS Proxy, line")
     plain = prepare(Document(id="d", text="It is raw.", title="a <b> c", media_type="text/plain"))
     assert plain.document.title == "a <b> c"
+    untitled = prepare(Document(id="folder/d", text="Words.\n\n## Deep\n\nText.\n\n# High\n\nText.\n"))
+    assert untitled.document.title == "High"
+    assert prepare(Document(id="d", text="Words.", source="manuals/pump.md")).document.title == "pump"

@@ -1,10 +1,13 @@
-"""A library that asks models while it indexes: pages, entities, resumption, plans, and what failures cost."""
+"""A library that asks models while it indexes: pages, sections, entities, resumption, plans, what failures cost."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from drawn_pages import diagram, pdf, prose, text
@@ -22,28 +25,34 @@ from catena.effects import (
     Retry,
     Services,
     Tariff,
+    plan,
+    run,
 )
 from catena.enrichment import (
     CodeDetector,
+    ContextOptions,
     Detected,
     ExpertDetector,
     ExpertTerms,
     LLMDetector,
     RecognizerDetector,
+    StaticEmbedder,
     Summaries,
 )
 from catena.formatting import FormatOptions, planned_answer, with_figures
-from catena.library import UNCHANGED, Preparation
+from catena.library import PLANNED_ANSWERS, UNCHANGED, Preparation, ingest_document
 from catena.model import (
+    GENERATED_TITLE,
     BudgetExceededError,
     CancelledError,
     Document,
     MissingServiceError,
     ParameterError,
     ServiceError,
+    citation,
 )
 from catena.parsing.figure_shapes import Box
-from catena.structure import SectionChunkOptions
+from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
 from catena.testing import FaithfulFormatter, FakeEmbedder, FakeLLM, Flaky
 from catena.testing.fakes import FakeRecognizer
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
@@ -52,6 +61,7 @@ PUMP = "# 1 Pump\n\nThe pump turns at 40 rpm.\n\n## 1.1 Seals\n\nChange the seal
 VALVE = "# 1 Valve\n\nThe valve opens at 6 bar.\n\n## 1.1 Springs\n\nChange the spring after 300 h of work.\n"
 FORMAT = Preparation(format_with_llm=FormatOptions())
 NAMES = Preparation(detectors=(LLMDetector(),))
+DIVIDE = Preparation(segmentation=SegmentOptions())
 
 
 @pytest.fixture
@@ -66,20 +76,15 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture
 def opened(tmp_path: Path):
     """Open libraries beside the files, with a journal where one is wanted."""
-    held = []
+    held: list[Any] = []
 
-    def make(preparation: Preparation, *, journal: bool = True, llm=None, **services) -> Library:
+    def make(preparation: Preparation, *, journal: bool = True, llm: Any = None, **services: Any) -> Library:
         if journal:
             held.append(services.setdefault("journal", Journal.open(tmp_path / "journal.db")))
-        held.append(
-            Library.open(
-                tmp_path / "lib",
-                embedder=FakeEmbedder(16),
-                preparation=preparation,
-                llm=llm,
-                services=Services(**services),
-            )
-        )
+        given = Services(**services)
+        embedder = FakeEmbedder(16)
+        path = tmp_path / "lib"
+        held.append(Library.open(path, embedder=embedder, preparation=preparation, llm=llm, services=given))
         return held[-1]
 
     yield make
@@ -87,7 +92,7 @@ def opened(tmp_path: Path):
         each.close()
 
 
-def truths(answer=lambda request, said: said) -> FakeLLM:
+def truths(answer: Callable[[Complete, str], str] = lambda request, said: said) -> FakeLLM:
     models = [FaithfulFormatter(PUMP), FaithfulFormatter(VALVE)]
 
     def reply(request: Complete) -> str | Completion:
@@ -107,64 +112,126 @@ def naming(*names: str) -> FakeLLM:
     return FakeLLM(reply)
 
 
+def states(library: Library, files: Path) -> set[tuple[str, str]]:
+    return {(outcome.state, outcome.reason) for outcome in library.index(files)}
+
+
+def named(library: Library, query: str) -> set[str]:
+    return {hit.chunk.document_id for hit in library.search(query, routes=["keyword"]).hits}
+
+
+DONE, SKIPPED = {("indexed", "")}, {("skipped", UNCHANGED)}
+
+
 # pages
 
 
 def test_a_model_writes_the_pages_and_nothing_is_asked_twice(opened, files):
     llm = truths()
     library = opened(FORMAT, llm=llm)
-    assert [(o.state, o.reason) for o in library.index(files)] == [("indexed", "")] * 2
+    assert states(library, files) == DONE
     assert library.get("files/pump.pdf").document.text.split() == PUMP.split()
     assert len(llm.calls) == 2
-    assert {o.reason for o in library.index(files)} == {UNCHANGED}
+    assert states(library, files) == SKIPPED
     library.delete("files/pump.pdf")
     library.index(files)
     assert len(llm.calls) == 2  # the journal had it
     assert library.verify() == ()
+    other = truths()
+    other.identity = "another"
+    assert states(opened(FORMAT, llm=other), files) == DONE
+    assert len(other.calls) == 2
+    assert states(opened(FORMAT, llm=other), files) == SKIPPED
+    assert states(opened(Preparation(), llm=other), files) == DONE
 
 
-def test_unfaithful_pages_come_from_the_layout_and_the_ledger_says_so(opened, files):
-    llm = truths(lambda request, said: said.replace("900 h", "800 h"))
-    library = opened(FORMAT, llm=llm)
-    pump, valve = library.index(files)
-    assert (pump.state, valve.state, valve.reason) == ("indexed", "indexed", "")
-    assert pump.reason == "pages as the layout gives them: 1 (1 of 1; the model's text was not faithful)"
+def test_pages_come_from_the_layout_where_the_model_was_not_faithful_or_gave_no_answer(opened, files):
+    def broken(request: Complete, said: str) -> str:
+        if "seals" in said and how == "dead":
+            raise ServiceError("llm", "the line is dead")
+        return said.replace("900 h", "800 h") if how == "wrong" else said
+
+    how = "dead"
+    library = opened(FORMAT, llm=truths(broken))
+    told = "pages as the layout gives them: 1 (1 of 1; {})"
+    pump, _ = library.index(files)
+    assert pump.reason == told.format("no answer came for all of them")
     assert "900 h" in library.get("files/pump.pdf").document.text
-    assert {o.reason for o in library.index(files)} == {UNCHANGED}  # its answers are final
+    how = "wrong"  # a page without an answer is asked for again by the next run
+    pump, valve = library.index(files)
+    assert (pump.state, valve.state) == ("indexed", "skipped")
+    assert pump.reason == told.format("the model's text was not faithful")
+    assert "900 h" in library.get("files/pump.pdf").document.text
+    assert states(library, files) == SKIPPED  # its answers are final
     assert {o.source.rpartition("/")[2]: o.reason for o in library.ledger()}["pump.pdf"] == pump.reason
 
 
-def test_pages_that_got_no_answer_are_asked_for_again_by_the_next_run(opened, files):
-    def broken(request: Complete, said: str) -> str:
-        if "seals" in said and not mended:
-            raise ServiceError("llm", "the line is dead")
-        return said
-
-    mended: list[bool] = []
-    library = opened(FORMAT, llm=truths(broken))
-    pump, _ = library.index(files)
-    assert pump.reason == "pages as the layout gives them: 1 (1 of 1; no answer came for all of them)"
-    assert "900 h" in library.get("files/pump.pdf").document.text
-    mended.append(True)
-    assert [(o.state, o.reason) for o in library.index(files)] == [("indexed", ""), ("skipped", UNCHANGED)]
-
-
-def test_another_model_or_other_options_write_anew(opened, files):
-    opened(FORMAT, llm=truths()).index(files)
-    other = truths()
-    other.identity = "another"
-    assert {o.state for o in opened(FORMAT, llm=other).index(files)} == {"indexed"}
-    assert len(other.calls) == 2
-    assert {o.reason for o in opened(FORMAT, llm=other).index(files)} == {UNCHANGED}
-    assert {o.state for o in opened(Preparation(), llm=other).index(files)} == {"indexed"}
-
-
 def test_a_model_that_nobody_asks_changes_no_fingerprint(opened, files):
-    opened(Preparation()).index(files)
-    assert {o.reason for o in opened(Preparation(), llm=truths()).index(files)} == {UNCHANGED}
     expert = Preparation(detectors=(ExpertDetector(terms=ExpertTerms(["seals"])), CodeDetector()))
-    assert {o.state for o in opened(expert).index(files)} == {"indexed"}
-    assert {o.reason for o in opened(expert, llm=truths()).index(files)} == {UNCHANGED}
+    for how in (Preparation(), expert):
+        assert states(opened(how), files) == DONE
+        assert states(opened(how, llm=truths()), files) == SKIPPED
+
+
+# sections by meaning
+
+PUMPS = "The pump moves water from the well to the tank. Its impeller turns at 2900 rpm and needs no grease."
+TAXES = "Taxes are due in March. Whoever pays late pays interest of two percent for each month begun."
+TEXT = "\n\n".join([PUMPS] * 4 + [TAXES] * 4) + "\n"
+LETTERS = Document(id="d", text=TEXT, title="Letters of the works", source="letters.txt", media_type="text/plain")
+
+
+def two_sections(request: Complete) -> str:
+    if "Divide lines" not in request.prompt:
+        return "Said in short."
+    first, last = map(int, re.findall(r"Divide lines (\d+) to (\d+)", request.prompt)[-1])
+    middle = (first + last + 1) // 2
+    return json.dumps([{"title": "Pumps", "start": first}, {"title": "Taxes", "start": middle}])
+
+
+def ingested(how: Preparation | None = None, llm: FakeLLM | None = None, document: Document = LETTERS) -> Any:
+    return run(ingest_document(document, how), Services(llm=llm, embedder=StaticEmbedder()))
+
+
+def test_a_model_or_the_embedding_divides_what_has_no_headings() -> None:
+    entry = ingested(DIVIDE, FakeLLM(two_sections)).entry
+    assert [section.title for section in entry.sections] == ["Pumps", "Taxes"]
+    assert "".join(TEXT[section.start : section.end] for section in entry.sections) == TEXT
+    assert {chunk.path for chunk in entry.chunks} == {("Pumps",), ("Taxes",)}
+    assert all(chunk.metadata[GENERATED_TITLE] == chunk.path[-1] for chunk in entry.chunks)
+    assert all(TEXT[chunk.start : chunk.end] == chunk.text for chunk in entry.chunks)
+    assert citation(entry.chunks[0]).startswith("Letters of the works › [Pumps], line")
+    assert entry.fingerprint
+    entry = ingested(Preparation(segmentation=EmbeddingOptions(shortest=200))).entry
+    assert TEXT.index(TAXES) in {section.start for section in entry.sections}
+    assert "".join(TEXT[section.start : section.end] for section in entry.sections) == TEXT
+    printed = replace(LETTERS, text=f"# Letters\n\n{PUMPS}\n\n## Taxes\n\n{TAXES}\n", media_type="text/markdown")
+    assert not any(GENERATED_TITLE in chunk.metadata for chunk in ingested(document=printed).entry.chunks)
+
+
+def test_where_a_model_fails_paragraphs_do_and_the_next_run_asks_again() -> None:
+    done = ingested(Preparation(segmentation=SegmentOptions(attempts=1)), FakeLLM(lambda request: "I cannot."))
+    assert done.entry.chunks
+    assert done.entry.fingerprint == ""
+    assert "divided at headings and paragraphs" in done.notes[-1]
+
+
+def test_a_library_divides_once_and_options_are_part_of_the_fingerprint(opened, tmp_path) -> None:
+    path = tmp_path / "letters.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    llm = FakeLLM(two_sections)
+    library = opened(DIVIDE, llm=llm)
+    assert states(library, path) == DONE
+    assert library.search("When are taxes due?", k=1).hits[0].chunk.path == ("Taxes",)
+    assert states(library, path) == SKIPPED
+    asked = len(llm.calls)
+    library.delete("letters.txt")
+    assert states(library, path) == DONE
+    assert len(llm.calls) == asked
+    by_embedding = [EmbeddingOptions(), EmbeddingOptions(), EmbeddingOptions(reach=3)]
+    one, same, other = (Preparation(segmentation=each).fingerprint("x") for each in by_embedding)
+    assert one == same != other
+    assert Preparation().fingerprint("x") not in {one, other}
 
 
 # entities
@@ -172,48 +239,39 @@ def test_a_model_that_nobody_asks_changes_no_fingerprint(opened, files):
 
 def test_entities_of_every_kind_of_detector_are_found_by_the_keyword_route(opened, files):
     detectors = (LLMDetector(), RecognizerDetector(), ExpertDetector(terms=ExpertTerms(["work"])))
-    library = opened(
-        Preparation(detectors=detectors), llm=naming("rpm"), recognizer=FakeRecognizer({"PART": ["spring", "seals"]})
-    )
-    assert {o.state for o in library.index(files)} == {"indexed"}
-    for name, document in (("rpm", "pump"), ("seals", "pump"), ("spring", "valve")):
-        hits = library.search(f"what about the {name}", routes=["keyword"]).hits
-        assert {hit.chunk.document_id for hit in hits} == {f"files/{document}.pdf"}
-    assert len(library.search("work", routes=["keyword"]).hits) == 2
-    assert {o.reason for o in library.index(files)} == {UNCHANGED}
+    recognizer = FakeRecognizer({"PART": ["spring", "seals"]})
+    library = opened(Preparation(detectors=detectors), llm=naming("rpm", "Baikal"), recognizer=recognizer)
+    assert states(library, files) == DONE
+    pump, valve = "files/pump.pdf", "files/valve.pdf"
+    assert [named(library, name) for name in ("rpm", "seals", "spring")] == [{pump}, {pump}, {valve}]
+    assert named(library, "work") == {pump, valve}
+    assert states(library, files) == SKIPPED
+    lake = Document(id="a", text="# Lake\n\nBaikal is deep.\n")  # parsed already
+    library.add(lake)
+    assert named(library, "Baikal") == {"a"}
+    assert library.replace(lake) == ()
 
 
 def test_a_detector_that_fails_costs_its_terms_only_and_is_asked_again(opened, files):
-    def broken(request: Complete) -> str:
+    def reply(request: Complete) -> str:
         if not mended:
             raise ServiceError("llm", "the line is dead")
         return said.complete(request).text
 
     mended: list[bool] = []
     said = naming("rpm")
-    library = opened(NAMES, llm=FakeLLM(broken))
-    outcomes = library.index(files)
+    library = opened(NAMES, llm=FakeLLM(reply))
     lacking = "2 of 2 chunks lack the entities of a detector (llm: the line is dead); they have all others"
-    assert {(o.state, o.reason) for o in outcomes} == {("indexed", lacking)}
+    assert states(library, files) == {("indexed", lacking)}
     assert library.search("seals").hits
-    assert not library.search("rpm", routes=["keyword"]).hits
+    assert not named(library, "rpm")
     mended.append(True)
-    assert [o.reason for o in library.index(files)] == ["", ""]
-    assert library.search("rpm", routes=["keyword"]).hits
-
-
-def test_names_that_the_text_does_not_print_are_refused_for_good(opened, files):
-    library = opened(NAMES, llm=FakeLLM(lambda request: '[["Zeppelin"], ["Zeppelin"]]'))
-    assert {o.reason for o in library.index(files)} == {""}
-    assert {o.reason for o in library.index(files)} == {UNCHANGED}
-    assert not library.search("Zeppelin", routes=["keyword"]).hits
-
-
-def test_documents_that_are_parsed_already_get_entities_too(opened):
-    library = opened(NAMES, llm=naming("Baikal"))
-    library.add(Document(id="a", text="# Lake\n\nBaikal is deep.\n"))
-    assert library.search("Baikal", routes=["keyword"]).hits
-    assert library.replace(Document(id="a", text="# Lake\n\nBaikal is deep.\n")) == ()
+    assert states(library, files) == DONE
+    assert named(library, "rpm")
+    said = FakeLLM(lambda request: '[["Zeppelin"], ["Zeppelin"]]')  # names that the text does not print: for good
+    library.delete("files/pump.pdf")
+    assert states(library, files) == {("indexed", ""), ("skipped", UNCHANGED)}
+    assert not named(library, "Zeppelin")
 
 
 @dataclass(frozen=True)
@@ -227,34 +285,29 @@ class Shouted:
         return Detected(tuple(tuple(sorted({w.lower() for w in t.split() if w.isupper()})) for t in texts))
 
 
+class Asking:
+    name = "asking"
+
+    def detect(self, texts):
+        return (yield from LLMDetector().detect(texts))
+
+
 def test_a_detector_of_ones_own_works_and_is_part_of_the_fingerprint(opened, tmp_path):
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "a.md").write_text("# A\n\nBEWARE of the dog.\n")
+    path = tmp_path / "a.md"
+    path.write_text("# A\n\nBEWARE of the dog.\n")
     library = opened(Preparation(detectors=(Shouted(),)))
-    library.index(tmp_path / "files")
-    assert library.search("beware", routes=["keyword"]).hits
-    assert library.index(tmp_path / "files")[0].reason == UNCHANGED
-    assert opened(Preparation(detectors=(Shouted("other"),))).index(tmp_path / "files")[0].state == "indexed"
+    assert states(library, path) == DONE
+    assert named(library, "beware")
+    assert states(library, path) == SKIPPED
+    assert states(opened(Preparation(detectors=(Shouted("other"),))), path) == DONE
+    asking = Preparation(detectors=(Asking(),))
+    with pytest.raises(MissingServiceError, match="Complete"):  # which nobody answers: it ends the run by name
+        opened(asking).index(path)
+    assert states(opened(asking, llm=naming("rpm")), path) == DONE
+    assert states(opened(asking, llm=naming("rpm")), path) == SKIPPED
 
 
-def test_a_detector_of_ones_own_that_asks_nobody_ends_the_run_by_name(opened, files):
-    class Asking:
-        name = "asking"
-
-        def detect(self, texts):
-            return (yield from LLMDetector().detect(texts))
-
-    with pytest.raises(MissingServiceError, match="Complete"):
-        opened(Preparation(detectors=(Asking(),))).index(files)
-    other = opened(Preparation(detectors=(Asking(),)), llm=naming("rpm"))
-    assert {o.state for o in other.index(files)} == {"indexed"}
-    assert {o.reason for o in other.index(files)} == {UNCHANGED}
-
-
-# questions
-
-
-def test_detectors_find_names_in_questions_where_asked_to(opened, files):
+async def test_detectors_find_names_in_questions_where_asked_to(opened, files):
     recognizer = FakeRecognizer({"PART": ["Gasket", "seals"]})
     library = opened(Preparation(detectors=(RecognizerDetector(),)), recognizer=recognizer)
     library.index(files)
@@ -264,59 +317,48 @@ def test_detectors_find_names_in_questions_where_asked_to(opened, files):
     assert library.search("When are the seals changed?", detect=True).unknown == ()
     both = library.search("Does the Gasket fit the flange?", detect=True, entities=("flange",)).unknown
     assert [each.text for each in both] == ["flange", "Gasket"]
-
-
-async def test_the_async_search_detects_too_and_a_failure_is_told(opened, files):
-    library = opened(NAMES, llm=FakeLLM({}))
-    library.index(files)
-    ranking = await library.asearch("seals", detect=True)
+    ranking = await opened(NAMES, llm=FakeLLM({})).asearch("seals", detect=True)
     assert ranking.hits
     assert ranking.degraded[0].what == "language model at the question"
-
-
-def test_nothing_is_detected_without_detectors(opened, files):
     with pytest.raises(ParameterError, match="without Preparation"):
         opened(Preparation()).search("seals", detect=True)
 
 
-# plan, budget, stop
+# plan, budget, stop, pace
 
 
 def test_a_plan_counts_what_would_be_asked_and_asks_nothing(opened, files):
     llm = truths()
-    both = Preparation(format_with_llm=FormatOptions(), detectors=(LLMDetector(),))
-    tariff = Tariff(prices={Complete: Price(input=2.0, output=8.0)})
-    library = opened(both, llm=llm)
-    found, outcomes = library.plan(files, tariff=tariff)
+    library = opened(Preparation(format_with_llm=FormatOptions(), detectors=(LLMDetector(),)), llm=llm)
+    found, outcomes = library.plan(files, tariff=Tariff(prices={Complete: Price(input=2.0, output=8.0)}))
     assert not llm.calls
-    assert {o.state for o in outcomes} == {"indexed"}
-    assert {purpose: usage.calls for purpose, usage in found.by_purpose.items()} == {
-        "Markdown format": 2,
-        "critical entities": 2,
-    }
+    assert {outcome.state for outcome in outcomes} == {"indexed"}
+    calls = {purpose: usage.calls for purpose, usage in found.by_purpose.items()}
+    assert calls == {"Markdown format": 2, "critical entities": 2}
     total = found.total
     assert total.cost == pytest.approx((2 * total.input_tokens + 8 * total.output_tokens) / 1e6)
     assert library.documents() == ()
-    opened(FORMAT, llm=llm).index(files)
+    formatted = opened(FORMAT, llm=llm)
+    formatted.index(files)
     later, _ = library.plan(files)
     assert (later.kept, later.total.calls) == (2, 2)
-
-
-def test_a_plan_of_files_that_are_there_is_empty_and_names_those_that_cannot_be_read(opened, files):
-    library = opened(FORMAT, llm=truths())
-    library.index(files)
-    found, outcomes = library.plan([files, "gone.pdf"])
+    found, outcomes = formatted.plan([files, "gone.pdf"])
     assert (found.total.calls, [o.state for o in outcomes]) == (0, ["skipped", "skipped", "failed"])
+    how = Preparation(segmentation=SegmentOptions(), context=ContextOptions(by="llm"))
+    services = Services(llm=FakeLLM(two_sections), embedder=StaticEmbedder())
+    found = plan(ingest_document(LETTERS, how), services, stand_ins=PLANNED_ANSWERS)
+    assert not found.stopped_by
+    calls = {purpose: usage.calls for purpose, usage in found.by_purpose.items()}
+    assert calls == {"segmentation": 1, "document summary": 1, "section summary": 2}
 
 
 def test_the_budget_stops_the_run_and_keeps_what_was_paid(opened, files):
     llm = truths()
-    tariff = Tariff(prices={Complete: Price(call=1.0)})
-    library = opened(FORMAT, llm=llm, budget=Budget(1.5, tariff=tariff))
+    library = opened(FORMAT, llm=llm, budget=Budget(1.5, tariff=Tariff(prices={Complete: Price(call=1.0)})))
     with pytest.raises(BudgetExceededError):
         library.index(files)
     assert len(llm.calls) == 1
-    assert {o.state for o in opened(FORMAT, llm=llm).index(files)} == {"indexed"}
+    assert states(opened(FORMAT, llm=llm), files) == DONE
     assert len(llm.calls) == 2
 
 
@@ -328,16 +370,13 @@ def test_ctrl_c_keeps_what_was_paid(opened, files):
 
     again: list[bool] = []
     llm = truths(interrupted)
-    small = Preparation(format_with_llm=FormatOptions(window=10, padding=5))
-    library = opened(small, llm=llm)
+    library = opened(Preparation(format_with_llm=FormatOptions(window=10, padding=5)), llm=llm)
     with pytest.raises(KeyboardInterrupt):
         library.index(files)
     paid = len(llm.calls)
     again.append(True)
     library.index(files)
-    plain = truths()
-    opened(small, llm=plain, journal=False).index(files)
-    assert {o.state for o in library.ledger()} == {"indexed"}
+    assert {outcome.state for outcome in library.ledger()} == {"indexed"}
     assert len(llm.calls) - paid < 4  # of the four windows, one at least was kept
 
 
@@ -357,22 +396,34 @@ def test_a_flag_stops_the_run_between_requests(opened, files):
     assert library.documents() == ()
 
 
-@pytest.mark.parametrize(
-    ("preparation", "name"),
-    [(FORMAT, "llm"), (NAMES, "llm"), (Preparation(detectors=(RecognizerDetector(),)), "recognizer")],
-)
-def test_a_model_that_is_missing_is_named_before_anything_is_read(opened, files, preparation, name):
-    library = opened(preparation)
-    for call in (library.index, library.plan, library.add):
-        with pytest.raises(ParameterError, match=f"{name} must be given to Library.open"):
-            call(files / "pump.pdf")
-    assert library.ledger() == ()
+def test_a_model_that_is_missing_is_named_before_anything_is_read(opened, files):
+    recognised = Preparation(detectors=(RecognizerDetector(),))
+    for how, name in ((FORMAT, "llm"), (NAMES, "llm"), (DIVIDE, "llm"), (recognised, "recognizer")):
+        library = opened(how)
+        for call in (library.index, library.plan, library.add):
+            with pytest.raises(ParameterError, match=f"{name} must be given to Library.open"):
+                call(files / "pump.pdf")
+        assert library.ledger() == ()
 
 
-# weights
+def test_models_are_asked_at_the_pace_that_was_given(opened, tmp_path: Path) -> None:
+    limiter, asked = Limiter({Complete: 60_000}), []
+    slow_down = [ServiceError("fake", "too many requests", retry=True), *[None] * 9]
+    model = Flaky(FakeLLM(lambda request: asked.append(request) or "Seals and springs of pumps."), slow_down)
+    sections = Preparation(chunks=SectionChunkOptions(), views=(Summaries(over_tokens=0),))
+    (tmp_path / "pump.md").write_text(PUMP)
+    pace = {"max_concurrency": 1, "limiter": limiter, "retry": Retry(attempts=1)}
+    library = opened(sections, llm=model, journal=False, **pace)
+    assert library.services.limiter is limiter
+    events: list[Event] = []
+    library.index([tmp_path / "pump.md"], watch=events.append)
+    order = [event.kind for event in events]  # the last is the embedder
+    assert order == ["started", "failed", *["started", "finished"] * (len(asked) + 1)]
+    with pytest.raises(ParameterError, match="max_concurrency must be at least 1, got 0"):
+        Services(max_concurrency=0)
 
 
-def test_adapted_weights_grow_with_the_library(opened, tmp_path):
+def test_adapted_weights_grow_with_the_library(opened):
     library = opened(Preparation())
     library.add(Document(id="0", text="# Book\n\n## One\n\nText.\n"))
     few = library.adapted()
@@ -393,13 +444,11 @@ def test_figures_stay_where_a_model_wrote_the_text(opened, tmp_path):
         text(canvas, "Figure 1: Path of the signal", 60, 306)
         prose(canvas, 60, 340, 470, 5)
 
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "a.pdf").write_bytes(pdf(page))
+    (tmp_path / "a.pdf").write_bytes(pdf(page))
     echo = FakeLLM(lambda request: planned_answer(request).text)
     how = Preparation(format_with_llm=FormatOptions(), figures=True, engine="pypdfium2")
     library = opened(how, llm=echo)
-    (outcome,) = library.index(tmp_path / "files")
-    assert (outcome.state, outcome.reason) == ("indexed", "")
+    assert states(library, tmp_path / "a.pdf") == DONE
     best = library.search_figures("path of the signal").hits[0]
     assert library.figure(best).title == "Figure 1: Path of the signal"
     assert library.verify() == ()
@@ -415,38 +464,17 @@ def document(*pages: str) -> Document:
 
 def test_a_figure_stands_before_its_caption_else_at_the_end_of_its_page():
     printed = document("Words.\n\n" + LINK + "\n\nFigure 1: Path of the signal\n\n", "More.\n")
-    captioned = document("Words.\n\n**Figure 1:** Path of the signal\n\n", "More.\n")
-    done = with_figures(captioned, printed)
-    assert done.text == f"Words.\n\n{LINK}\n\n**Figure 1:** Path of the signal\n\nMore.\n"
-    assert done.text[done.page_starts[1] :] == "More.\n"
-    bare = with_figures(document("Words.\n\n", "More.\n"), printed)
-    assert bare.text == f"Words.\n\n{LINK}\n\nMore.\n"
-    assert bare.text[bare.page_starts[1] :] == "More.\n"
-    torn = with_figures(document("Words.\n\nA sentence that ", "goes on.\n"), printed)
-    assert torn.text == f"Words.\n\n{LINK}\n\nA sentence that goes on.\n"
-    assert torn.text[torn.page_starts[1] :] == "goes on.\n"
-
-
-def test_figures_that_are_there_are_left_alone_and_the_last_page_ends_with_one():
-    printed = document("Words.\n\n", LINK + "\n")
-    assert with_figures(printed, printed) == printed
-    assert with_figures(document("Words.\n\n", "End."), printed).text == f"Words.\n\nEnd.\n\n{LINK}\n"
-
-
-def test_models_are_asked_at_the_pace_that_was_given(tmp_path: Path) -> None:
-    limiter, asked = Limiter({Complete: 60_000}), []
-    slow_down = [ServiceError("fake", "too many requests", retry=True), *[None] * 9]
-    model = Flaky(FakeLLM(lambda request: asked.append(request) or "Seals and springs of pumps."), slow_down)
-    sections = Preparation(chunks=SectionChunkOptions(), views=(Summaries(over_tokens=0),))
-    (tmp_path / "pump.md").write_text(PUMP)
-    once = {"max_concurrency": 1, "limiter": limiter, "retry": Retry(attempts=1)}
-    with Library.open(
-        tmp_path / "lib", embedder=FakeEmbedder(16), preparation=sections, llm=model, services=Services(**once)
-    ) as library:
-        assert library.services.limiter is limiter
-        events: list[Event] = []
-        library.index([tmp_path / "pump.md"], watch=events.append)
-    order = [event.kind for event in events]  # the last is the embedder
-    assert order == ["started", "failed", *["started", "finished"] * (len(asked) + 1)]
-    with pytest.raises(ParameterError, match="max_concurrency must be at least 1, got 0"):
-        Library.open(tmp_path / "other", services=Services(max_concurrency=0))
+    for first, second, whole in (
+        (
+            "Words.\n\n**Figure 1:** Path of the signal\n\n",
+            "More.\n",
+            f"Words.\n\n{LINK}\n\n**Figure 1:** Path of the signal\n\n",
+        ),
+        ("Words.\n\n", "More.\n", f"Words.\n\n{LINK}\n\n"),
+        ("Words.\n\nA sentence that ", "goes on.\n", f"Words.\n\n{LINK}\n\nA sentence that "),
+    ):
+        done = with_figures(document(first, second), printed)
+        assert (done.text, done.text[done.page_starts[1] :]) == (whole + second, second)
+    at_end = document("Words.\n\n", LINK + "\n")
+    assert with_figures(at_end, at_end) == at_end
+    assert with_figures(document("Words.\n\n", "End."), at_end).text == f"Words.\n\nEnd.\n\n{LINK}\n"

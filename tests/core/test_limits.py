@@ -37,30 +37,27 @@ def test_a_file_with_too_many_sections_fails_in_the_ledger_and_its_neighbours_do
         assert many.reason.startswith("limit: it has 3 sections")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("query", "where", "limits", "error"),
-    [
+def test_a_question_past_its_limits_is_refused_by_name(tmp_path: Path) -> None:
+    pages: list[Any] = [{"page": n} for n in range(10_001)]
+    two = {"$not": {"page": 1, "kind": "text"}}
+    cases: list[tuple[str, Any, QuestionLimits | None, type[Exception]]] = [
         ("pump " * 30_000, None, None, ParameterError),
         ("pump", None, QuestionLimits(characters=3), ParameterError),
-        ("pump", {"$or": [{"page": n} for n in range(10_001)]}, None, FilterError),
+        ("pump", {"$or": pages}, None, FilterError),
         ("pump", {"page": {"$in": list(range(10_001))}}, None, FilterError),
-        ("pump", {"$not": {"page": 1, "kind": "text"}}, QuestionLimits(conditions=1), FilterError),
+        ("pump", two, QuestionLimits(conditions=1), FilterError),
         ("pump", {"$or": [{}] * 300_000}, None, FilterError),
-    ],
-    ids=["long", "longer than allowed", "wide", "a wide list", "wider than allowed", "empty branches"],
-)
-def test_a_question_past_its_limits_is_refused_by_name(
-    tmp_path: Path, query: str, where: Any, limits: QuestionLimits | None, error: type[Exception]
-) -> None:
+    ]
     with Library.open(tmp_path / "library") as library:
         library.add(Document(id="d", text="A pump."))
         for ask in (library.search, library.segments):
-            with pytest.raises(error) as refused:
-                ask(query, where=where, limits=limits)
-            assert len(str(refused.value)) < 500
-            assert "QuestionLimits(" in str(refused.value)
+            for query, where, limits, error in cases:
+                with pytest.raises(error) as refused:
+                    ask(query, where=where, limits=limits)
+                assert len(str(refused.value)) < 500
+                assert "QuestionLimits(" in str(refused.value)
         assert library.search("pump " * 10_000, where={"page": {"$in": list(range(5_000))}}, limits=None) is not None
+        assert library.search("pump", where=two, limits=QuestionLimits(conditions=3)) is not None
 
 
 def itself(branches: int) -> dict[str, Any]:

@@ -74,19 +74,14 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module()
 
 
-@pytest.mark.parametrize(
-    "name", ["llama_cpp.llama", "onnxruntime.capi", "gpt4all", "ctranslate2", "fastembed.text", "tokenizers"]
-)
-def test_what_runs_in_this_process_is_known_by_its_package(name: str) -> None:
-    model = of(name)
-    assert turn_if_local(SimpleNamespace(client=SimpleNamespace(session=model))) is turn_of(model)
-
-
-def test_what_only_counts_tokens_here_and_is_asked_over_a_network_takes_no_turn(
+def test_what_runs_in_this_process_is_known_by_its_package_and_what_is_asked_over_a_network_takes_no_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ("llama_cpp.llama", "onnxruntime.capi", "gpt4all", "ctranslate2", "fastembed.text", "tokenizers"):
+        model = of(name)
+        assert turn_if_local(SimpleNamespace(client=SimpleNamespace(session=model))) is turn_of(model)
     net = fake_torch(monkeypatch)
-    remote = SimpleNamespace(client=of("httpx"), tokenizer=of("tokenizers"), device=of("torch"))
+    remote = SimpleNamespace(client=of("httpx"), tokenizer=of("tokenizers"), device=of("torch"))  # counts tokens here
     assert isinstance(turn_if_local(remote), nullcontext)
     assert turn_if_local(SimpleNamespace(other=remote, net=net)) is turn_of(net)
 

@@ -24,8 +24,9 @@ import catena_view
 from catena import Library
 from catena.effects import Services, Step, run
 from catena.enrichment import ExpertTerms, RecognizerDetector
-from catena.graph import TrainingOptions
-from catena.library import FixedLength, Preparation
+from catena.graph import TrainingOptions, WalkOptions
+from catena.library import FixedLength, Preparation, ScorerTraining
+from catena.library.training_questions import FirstStage
 from catena.model import Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
 from catena.segments import SegmentSearch, find_segments
@@ -42,17 +43,20 @@ WRONG: dict[Any, dict[str, tuple[Any, ...]]] = {
         ("1", None, 0, float("nan")),
     ),
     FixedLength: {"tokens": ("1",), "inside_sections": (1,)},
+    FirstStage: {"depth": (0, "5", True)},
+    ScorerTraining: {"validation": (1, -0.1), "kind": ("x",), "fine_tune": (True,)},  # which is of kind="paper"
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [(kind, name, value) for kind, names in WRONG.items() for name, values in names.items() for value in values],
-)
-def test_a_wrong_option_is_refused_by_name(kind: Any, name: str, value: Any) -> None:
-    with pytest.raises(ParameterError, match=f"{name} must be ") as refused:
-        kind(**{name: value})
-    assert refused.value.value is value
+def test_a_wrong_option_is_refused_by_name() -> None:
+    for kind, names in WRONG.items():
+        for name, value in ((name, value) for name, values in names.items() for value in values):
+            with pytest.raises(ParameterError, match=f"{name} must be ") as refused:
+                kind(**{name: value})
+            assert refused.value.value is value
+    assert FirstStage(depth=1).depth == 1
+    drawn = {walk: ScorerTraining(kind="paper", walk=WalkOptions(strategy=walk)).drawn for walk in ("paper", "beam")}
+    assert {walk: lists.kind for walk, lists in drawn.items()} == {"paper": "paths", "beam": "best_first"}
 
 
 def test_settings_that_adjusting_lost_are_refused() -> None:
@@ -99,22 +103,8 @@ NEEDED: dict[str, dict[str, Any]] = {  # fields without a default, of those that
     "LogRankRules": {"n": 1},
 }
 ANY = (
-    "x",
-    None,
-    -1,
-    10**30,
-    10**400,
-    [],
-    object(),
-    float("nan"),
-    float("inf"),
-    True,
-    1.5,
-    b"x",
-    [5],
-    {1: 2},
-    "\ud800",
-)
+    "x", None, -1, 10**30, 10**400, [], object(), float("nan"), float("inf"), True, 1.5, b"x", [5], {1: 2}, "\ud800"
+)  # fmt: skip
 
 
 def option_classes() -> Iterator[type]:
@@ -154,21 +144,15 @@ def test_numbers_of_numpy_are_numbers_and_its_truth_values_are_none() -> None:
             check_options(Options(**each))
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_the_message_says_the_range_and_any_list_but_text_will_do_for_names() -> None:
+    for options, said in (
         ({"learning_rate": float("inf")}, "learning_rate must be a finite number > 0, got inf"),
         ({"validation": 1}, "validation must be a number >= 0 and < 1, got 1"),
         ({"epochs": "x"}, "epochs must be an integer >= 1, got 'x'"),
-    ],
-)
-def test_the_message_says_the_range(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError) as refused:
-        TrainingOptions(**given)
-    assert str(refused.value) == said
-
-
-def test_any_list_will_do_for_the_names_of_a_detector_but_text_is_none() -> None:
+    ):
+        with pytest.raises(ParameterError) as refused:
+            TrainingOptions(**options)
+        assert str(refused.value) == said
     labels: Any = ["PRODUCT"]
     assert RecognizerDetector(labels=labels).labels == ("PRODUCT",)
     for wrong in ("PRODUCT", [5]):
@@ -176,43 +160,27 @@ def test_any_list_will_do_for_the_names_of_a_detector_but_text_is_none() -> None
             RecognizerDetector(labels=wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "given", [{"metadata": 5}, {"page_starts": 5}, {"page_labels": 5}, {"media_type": 5}], ids=str
-)
-def test_a_document_of_wrong_parts_is_refused_by_name(given: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(given))):
-        Document(id="a", text="b", **given)
-
-
-@pytest.mark.parametrize(
-    "given", [{"path": 5}, {"path": None}, {"preparation": 5}, {"preparation": Preparation}, {"services": 5}], ids=str
-)
-def test_a_library_of_wrong_arguments_is_refused_by_name(given: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=next(iter(given))):
-        Library.open(**{"path": tmp_path / "l", **given})
-
-
-@pytest.mark.parametrize("ask", ["figure", "figure_file", "section", "sections"])
-def test_a_library_refuses_what_was_not_found_in_it(ask: str, tmp_path: Path) -> None:
+def test_wrong_parts_of_documents_libraries_and_questions_are_refused_by_name(tmp_path: Path) -> None:
+    for name in ("metadata", "page_starts", "page_labels", "media_type"):
+        with pytest.raises(ParameterError, match=name):
+            Document(id="a", text="b", **{name: 5})
+    wrong: list[tuple[str, Any]] = [("path", 5), ("path", None), ("preparation", 5), ("preparation", Preparation)]
+    for name, value in (*wrong, ("services", 5)):
+        with pytest.raises(ParameterError, match=name):
+            Library.open(**{"path": tmp_path / "l", name: value})
+    asked: list[tuple[str, Any]] = [
+        ("limits", "3"), ("routes", 5), ("routes", [[]]), ("routes", {"dense": 5}), ("by_name", "no"), ("k", True),
+        ("embedded_texts", 5), ("embedded_texts", "one"), ("entities", "one"), ("fusion", "rank"),
+        ("on_unknown", "x"),
+    ]  # fmt: skip
     with Library.open(tmp_path / "l") as library:
-        for wrong in (5, None, "x"):
-            with pytest.raises(ParameterError, match="ranking" if ask == "sections" else "found"):
-                getattr(library, ask)(wrong)
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"limits": "3"}, {"routes": 5}, {"routes": [[]]}, {"routes": {"dense": 5}}, {"by_name": "no"}, {"k": True},
-        {"embedded_texts": 5}, {"embedded_texts": "one"}, {"entities": "one"}, {"fusion": "rank"},
-        {"on_unknown": "x"},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_an_option_of_a_question_of_the_wrong_type_is_named(asked: dict[str, Any], tmp_path: Path) -> None:
-    (name,) = asked
-    with Library.open(tmp_path / "l") as library, pytest.raises(ParameterError, match=name):
-        library.search("q", **asked)
+        for name, value in asked:
+            with pytest.raises(ParameterError, match=name):
+                library.search("q", **{name: value})
+        for ask in ("figure", "figure_file", "section", "sections"):
+            for found in (5, None, "x"):
+                with pytest.raises(ParameterError, match="ranking" if ask == "sections" else "found"):
+                    getattr(library, ask)(found)
 
 
 def test_a_model_is_given_once_and_a_library_brings_its_own_store(tmp_path: Path) -> None:

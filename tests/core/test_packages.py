@@ -1,17 +1,18 @@
-"""The six packages are in step, the tree keeps its promises to strangers, and `import catena` stays light."""
+"""The six packages are in step, the tree keeps its promises to strangers, and rooms have faces that load nothing."""
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
-from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+import catena
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
@@ -25,96 +26,70 @@ MODULES = {
 TEXTS = {".md", ".py", ".toml", ".txt", ".json", ".svg", ".ipynb", ".yml", ""}
 # where people's files lie; a path that holds one of these is true on one machine only
 FOREIGN = re.compile(r"(?<![\w.:/])/(?:home|root|Users|work|private|opt|mnt)/\w")
-INDEX = re.compile(r"https?://|--(?:extra-)?index[-]url|--find-links|\bfile:")
-
-
-@cache
-def project(package: str) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((ROOT / package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return found
-
-
-def texts() -> list[Path]:
-    """Everything written by hand but the tests, which make such paths up."""
-    folders = (".ci", "cookbook", "docs", "integrations", "packages", "scripts")
-    found = [*ROOT.glob("*.*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
-    return [path for path in found if path.suffix in TEXTS and path.is_file() and "__pycache__" not in path.parts]
+# an installation of the project that has our name on the index
+THEIRS = re.compile(r"install\b[^\n`]*[ '\"]catena(?![\w.-])|(?<![\w./-])catena(?:==|\[[a-z-]+(?:,[a-z-]+)*\]['\"`])")
+STUBS = sorted(stub for part in ("packages", "integrations") for stub in (ROOT / part).rglob("__init__.pyi"))
 
 
 @pytest.mark.parametrize("package", MODULES)
-def test_versions_are_in_step(package: str) -> None:
-    version = project("packages/catena")["version"]
-    assert project(package)["version"] == version
-    assert import_module(MODULES[package]).__version__ == version
-    own = [need for need in project(package)["dependencies"] if re.match(r"catena\b", need)]
+def test_each_package_is_in_step_and_ships_types_licence_and_readme(package: str) -> None:
+    version = catena.__version__
+    project = tomllib.loads((ROOT / package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module = import_module(MODULES[package])
+    assert project["version"] == module.__version__ == version
+    own = [need for need in project["dependencies"] if re.match(r"catena\b", need)]
     assert all(need.endswith(f"=={version}") for need in own)
     assert bool(own) is (package != "packages/catena")
-
-
-def test_no_text_installs_the_project_that_has_our_name_on_the_index() -> None:
-    theirs = re.compile(
-        r"install\b[^\n`]*[ '\"]catena(?![\w.-])|(?<![\w./-])catena(?:==|\[[a-z-]+(?:,[a-z-]+)*\]['\"`])"
-    )
-    told = {str(path.relative_to(ROOT)): theirs.findall(path.read_text(encoding="utf-8")) for path in texts()}
-    assert {name: found for name, found in told.items() if found} == {}
-    assert theirs.search("pip install 'catena[plots]'")
-    assert not theirs.search("pip install './packages/catena[plots]'")
-
-
-def test_the_changelog_begins_with_this_version() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## \[?(\d+\.\d+\.\d+)", text, re.MULTILINE)[0] == project("packages/catena")["version"]
-
-
-@pytest.mark.parametrize("package", MODULES)
-def test_each_package_ships_types_licence_and_readme(package: str) -> None:
-    assert (Path(str(import_module(MODULES[package]).__file__)).parent / "py.typed").is_file()
+    assert (Path(str(module.__file__)).parent / "py.typed").is_file()
     assert (ROOT / package / "README.md").read_text(encoding="utf-8").strip()
     assert (ROOT / package / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    assert project(package)["license"] == "Apache-2.0"
-    assert project(package)["requires-python"] == ">=3.11"
+    assert (project["license"], project["requires-python"]) == ("Apache-2.0", ">=3.11")
 
 
-def test_every_package_of_the_tree_is_checked_here() -> None:
-    found = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("*/*/pyproject.toml")}
-    assert found == set(MODULES)
+def test_every_package_of_the_tree_is_checked_here_and_the_changelog_begins_with_their_version() -> None:
+    assert {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("*/*/pyproject.toml")} == set(MODULES)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[?(\d+\.\d+\.\d+)", changes, re.MULTILINE)[0] == catena.__version__
+
+
+def test_no_text_installs_the_project_that_has_our_name_or_holds_a_path_of_one_machine() -> None:
+    assert THEIRS.search("pip install 'catena[plots]'")
+    assert not THEIRS.search("pip install './packages/catena[plots]'")
+    folders = (".ci", "cookbook", "docs", "integrations", "packages", "scripts")  # tests make such paths up
+    found = [*ROOT.glob("*.*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+    passed_over = {"__pycache__", ".git"}  # the latter is a file in a working tree beside another
+    texts = [path for path in found if path.suffix in TEXTS and path.is_file() and passed_over.isdisjoint(path.parts)]
+    assert len(texts) > 50
+    guilty = {}
+    for path in texts:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if match := FOREIGN.search(text) or THEIRS.search(text):
+            guilty[str(path.relative_to(ROOT))] = match[0]
+    assert guilty == {}
 
 
 def test_constraints_hold_pins_and_no_address() -> None:
     text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    assert not INDEX.search(text)
+    assert not re.search(r"https?://|--(?:extra-)?index[-]url|--find-links|\bfile:", text)
     pins = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     assert pins
     assert all(re.match(r"[\w.-]+(?:\[[\w,-]+\])?==\S+", line) for line in pins)
-
-
-def pages() -> list[Path]:
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_path_that_a_page_links_to_exists(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
-    assert not missing
-
-
-def test_every_path_that_the_readme_names_exists() -> None:
-    folders = "|".join(re.escape(path.name) for path in ROOT.iterdir() if path.is_dir() and path.name[0] != ".")
-    prose = re.sub(r"^```.*?^```$", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M | re.S)
-    named = re.findall(rf"`((?:{folders})(?:/[\w./-]+)?|[\w.-]+\.(?:py|toml|md))`", prose)
-    assert named
-    assert not [name for name in named if not (ROOT / name).exists()]
-
-
-def test_no_text_holds_a_path_of_one_machine() -> None:
-    found = {path: FOREIGN.search(path.read_text(encoding="utf-8", errors="replace")) for path in texts()}
-    assert len(found) > 50
-    guilty = [f"{path.relative_to(ROOT)}: {match[0]}" for path, match in found.items() if match]
-    assert not guilty
 
 
 def test_importing_catena_loads_nothing_heavy() -> None:
     script = ROOT / "scripts" / "check_import.py"
     ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_room_has_a_face_that_names_what_is_there() -> None:
+    faces = set()
+    for stub in STUBS:
+        parts = stub.parent.relative_to(ROOT).parts
+        faces.add(".".join(parts[3 if parts[0] == "packages" else 2 :]))
+    rooms = list(pkgutil.iter_modules(catena.__path__))
+    assert all(each.ispkg for each in rooms)
+    assert {f"catena.{each.name}" for each in rooms} - faces == {"catena.cli", "catena.prompts"}
+    for face in map(import_module, sorted(faces)):
+        assert face.__all__
+        assert all(getattr(face, name) is not None for name in face.__all__), face

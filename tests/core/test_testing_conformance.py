@@ -31,9 +31,7 @@ from catena.testing.conformance import Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.embedder_conformance import problems_of_embedder
 from catena.testing.evaluator_conformance import problems_of_evaluator, report_of_evaluator
-from catena.testing.fusion_conformance import problems_of_fusion, report_of_fusion
-from catena.testing.reranker_conformance import problems_of_reranker
-from catena.testing.retriever_conformance import Filtering
+from catena.testing.ranking_conformance import Filtering, problems_of_fusion, problems_of_reranker, report_of_fusion
 
 SOURCE = "The pump runs. The seal holds. The fuse blows."
 HELD = [{"text": "as given"}]
@@ -41,15 +39,9 @@ HELD = [{"text": "as given"}]
 
 def piece(id: str, start: int, end: int, **changes: Any) -> Found:
     good = Found(
-        id=id,
-        text=SOURCE[start:end],
-        score=1.0 - start / 100,
-        metadata={"page": 1, "of": id},
-        routes=("dense",),
-        document_id="manual",
-        start=start,
-        end=end,
-    )
+        id=id, text=SOURCE[start:end], score=1.0 - start / 100, metadata={"page": 1, "of": id}, routes=("dense",),
+        document_id="manual", start=start, end=end,
+    )  # fmt: skip
     return replace(good, **changes)
 
 
@@ -194,41 +186,6 @@ BAD_RETRIEVERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def detector() -> Any:
-    return blockbuster_ctx(["test_testing_conformance"])
-
-
-def test_a_retriever_that_keeps_everything_passes_every_check() -> None:
-    report = report_of_retriever(RETRIEVER, blocking_detector=detector)
-    assert report.problems == problems_of_retriever(RETRIEVER) == ()
-    assert report.left_out == ()
-    assert set(report.made) == {check for check, _ in BAD_RETRIEVERS}
-    assert report.fingerprint == report_of_retriever(RETRIEVER).fingerprint != ""
-
-
-@pytest.mark.parametrize(("check", "changes"), BAD_RETRIEVERS)
-def test_a_retriever_that_does_not_is_caught(monkeypatch, check: str, changes: dict[str, Any]) -> None:
-    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
-    report = report_of_retriever(replace(RETRIEVER, **changes), blocking_detector=detector)
-    assert check in report.failed
-
-
-def test_what_is_not_offered_is_left_out_and_named() -> None:
-    bare = RetrieverSubject(name="bare", queries=("one", "two"), ask=find, aask=afind)
-    report = report_of_retriever(bare)
-    assert report.problems == ()
-    assert {"filters", "k", "offsets", "failures"} < set(report.left_out)
-
-
-def test_a_problem_names_its_check() -> None:
-    problems = problems_of_retriever(replace(RETRIEVER, ask_k=lambda query, k: ALL))
-    assert problems == ("k: k=1 gives 3",)
-
-
-async def test_a_suite_runs_where_a_loop_runs_as_in_a_notebook() -> None:
-    assert problems_of_retriever(RETRIEVER) == ()
-
-
 # Dividers.
 
 
@@ -272,19 +229,6 @@ BAD_DIVIDERS: list[tuple[str, dict[str, Any]]] = [
     ("copies", {"copies": {"pickle": raised}}),
     ("failures", {"failures": {"a part": Failure(call=raised)}}),
 ]
-
-
-def test_a_divider_that_keeps_everything_passes_every_check() -> None:
-    report = report_of_divider(DIVIDER, blocking_detector=detector)
-    assert (report.problems, report.left_out) == (problems_of_divider(DIVIDER), ())
-    assert report.problems == ()
-    assert set(report.made) == {check for check, _ in BAD_DIVIDERS}
-
-
-@pytest.mark.parametrize(("check", "changes"), BAD_DIVIDERS)
-def test_a_divider_that_does_not_is_caught(monkeypatch, check: str, changes: dict[str, Any]) -> None:
-    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
-    assert check in report_of_divider(replace(DIVIDER, **changes), blocking_detector=detector).failed
 
 
 # Rerankers.
@@ -341,19 +285,6 @@ BAD_RERANKERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_a_reranker_that_keeps_everything_passes_every_check() -> None:
-    report = report_of_reranker(RERANKER, blocking_detector=detector)
-    assert (report.problems, report.left_out) == (problems_of_reranker(RERANKER), ())
-    assert report.problems == ()
-    assert set(report.made) == {check for check, _ in BAD_RERANKERS}
-
-
-@pytest.mark.parametrize(("check", "changes"), BAD_RERANKERS)
-def test_a_reranker_that_does_not_is_caught(monkeypatch, check: str, changes: dict[str, Any]) -> None:
-    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
-    assert check in report_of_reranker(replace(RERANKER, **changes), blocking_detector=detector).failed
-
-
 # Embedders.
 
 
@@ -399,17 +330,6 @@ BAD_EMBEDDERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_an_embedder_that_keeps_everything_passes_every_check() -> None:
-    report = report_of_embedder(EMBEDDER, blocking_detector=detector)
-    assert report.problems == problems_of_embedder(EMBEDDER) == ()
-    assert set(report.made) == {check for check, _ in BAD_EMBEDDERS}
-
-
-@pytest.mark.parametrize(("check", "changes"), BAD_EMBEDDERS)
-def test_an_embedder_that_does_not_is_caught(check: str, changes: dict[str, Any]) -> None:
-    assert check in report_of_embedder(replace(EMBEDDER, **changes), blocking_detector=detector).failed
-
-
 # Evaluators.
 
 
@@ -451,17 +371,6 @@ BAD_EVALUATORS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_a_metric_that_keeps_everything_passes_every_check() -> None:
-    report = report_of_evaluator(EVALUATOR, blocking_detector=detector)
-    assert report.problems == problems_of_evaluator(EVALUATOR) == ()
-    assert set(report.made) == {check for check, _ in BAD_EVALUATORS}
-
-
-@pytest.mark.parametrize(("check", "changes"), BAD_EVALUATORS)
-def test_a_metric_that_does_not_is_caught(check: str, changes: dict[str, Any]) -> None:
-    assert check in report_of_evaluator(replace(EVALUATOR, **changes), blocking_detector=detector).failed
-
-
 # Fusions.
 
 
@@ -489,17 +398,11 @@ def heedless(routes: Any, weights: Any, **how: Any) -> Any:
 
 def by_metadata(routes: Any, weights: Any, **how: Any) -> Any:
     """Takes things of one id and other metadata for two, as LlamaIndex's fusion does by hash."""
-    return [
-        replace(one, id=str(one.id)[0])
-        for one in fuse(
-            [
-                route if isinstance(route, Exception) else [replace(o, id=f"{o.id}{dict(o.metadata)}") for o in route]
-                for route in routes
-            ],
-            weights,
-            **how,
-        )
+    hashed = [
+        route if isinstance(route, Exception) else [replace(one, id=f"{one.id}{dict(one.metadata)}") for one in route]
+        for route in routes
     ]
+    return [replace(one, id=str(one.id)[0]) for one in fuse(hashed, weights, **how)]
 
 
 def by_text(routes: Any, weights: Any, **how: Any) -> Any:
@@ -526,27 +429,62 @@ def strict(routes: Any, weights: Any, **how: Any) -> Any:
     return fuse(routes, weights, **how)
 
 
-BAD_FUSIONS: list[tuple[str, Any]] = [
-    ("ids", lambda *given, **how: [replace(one, id=None) for one in fuse(*given, **how)]),
-    ("scores", lambda *given, **how: [replace(one, score=None) for one in fuse(*given, **how)]),
-    ("weights act", heedless),
-    ("agreement", by_metadata),
-    ("equal texts", by_text),
-    ("twice in one route", counting_all),
-    ("inputs unchanged", overwriting),
-    ("metadata kept", lambda *given, **how: [replace(one, metadata={}) for one in fuse(*given, **how)]),
-    ("an empty route", lambda routes, weights, **how: fuse(routes, weights, **how) if all(routes) else ()),
-    ("a failing route", strict),
+BAD_FUSIONS: list[tuple[str, dict[str, Any]]] = [
+    ("ids", {"fuse": lambda *given, **how: [replace(one, id=None) for one in fuse(*given, **how)]}),
+    ("scores", {"fuse": lambda *given, **how: [replace(one, score=None) for one in fuse(*given, **how)]}),
+    ("weights act", {"fuse": heedless}),
+    ("agreement", {"fuse": by_metadata}),
+    ("equal texts", {"fuse": by_text}),
+    ("twice in one route", {"fuse": counting_all}),
+    ("inputs unchanged", {"fuse": overwriting}),
+    ("metadata kept", {"fuse": lambda *given, **how: [replace(one, metadata={}) for one in fuse(*given, **how)]}),
+    ("an empty route", {"fuse": lambda routes, weights, **how: fuse(routes, weights, **how) if all(routes) else ()}),
+    ("a failing route", {"fuse": strict}),
 ]
 
 
-def test_a_fusion_that_keeps_everything_passes_every_check() -> None:
-    subject = FusionSubject(name="good", fuse=fuse)
-    report = report_of_fusion(subject)
-    assert report.problems == problems_of_fusion(subject) == ()
-    assert set(report.made) == {check for check, _ in BAD_FUSIONS}
+# All of them.
+
+SUITES: dict[str, tuple[Any, Any, Any, list[tuple[str, dict[str, Any]]]]] = {
+    "retriever": (RETRIEVER, report_of_retriever, problems_of_retriever, BAD_RETRIEVERS),
+    "divider": (DIVIDER, report_of_divider, problems_of_divider, BAD_DIVIDERS),
+    "reranker": (RERANKER, report_of_reranker, problems_of_reranker, BAD_RERANKERS),
+    "embedder": (EMBEDDER, report_of_embedder, problems_of_embedder, BAD_EMBEDDERS),
+    "evaluator": (EVALUATOR, report_of_evaluator, problems_of_evaluator, BAD_EVALUATORS),
+    "fusion": (FusionSubject(name="good", fuse=fuse), report_of_fusion, problems_of_fusion, BAD_FUSIONS),
+}
 
 
-@pytest.mark.parametrize(("check", "bad"), BAD_FUSIONS)
-def test_a_fusion_that_does_not_is_caught(check: str, bad: Any) -> None:
-    assert check in report_of_fusion(FusionSubject(name="bad", fuse=bad)).failed
+def how(suite: str) -> dict[str, Any]:
+    """Return what a suite is told besides its subject: calls of this module may not block the loop."""
+    return {} if suite == "fusion" else {"blocking_detector": lambda: blockbuster_ctx(["test_testing_conformance"])}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_subject_that_keeps_everything_passes_every_check(suite: str) -> None:
+    subject, report_of, problems_of, bad = SUITES[suite]
+    report = report_of(subject, **how(suite))
+    assert report.problems == problems_of(subject) == ()
+    assert report.left_out == ()
+    assert set(report.made) == {check for check, _ in bad}
+    assert report.fingerprint == report_of(subject).fingerprint != ""
+
+
+@pytest.mark.parametrize(
+    ("suite", "check", "changes"), [(suite, *each) for suite, (*_, bad) in SUITES.items() for each in bad]
+)
+def test_a_subject_that_does_not_is_caught(monkeypatch, suite: str, check: str, changes: dict[str, Any]) -> None:
+    monkeypatch.setattr("catena.testing.conformance.WAIT_SECONDS", 0.05)
+    subject, report_of, *_ = SUITES[suite]
+    assert check in report_of(replace(subject, **changes), **how(suite)).failed
+
+
+def test_what_is_not_offered_is_left_out_and_named() -> None:
+    bare = RetrieverSubject(name="bare", queries=("one", "two"), ask=find, aask=afind)
+    report = report_of_retriever(bare)
+    assert report.problems == ()
+    assert {"filters", "k", "offsets", "failures"} < set(report.left_out)
+
+
+async def test_a_problem_names_its_check_also_where_a_loop_runs_as_in_a_notebook() -> None:
+    assert problems_of_retriever(replace(RETRIEVER, ask_k=lambda query, k: ALL)) == ("k: k=1 gives 3",)

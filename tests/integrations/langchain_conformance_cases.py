@@ -38,8 +38,7 @@ from catena.testing import (
 from catena.testing.conformance import ConformanceReport, Detector, Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
-from catena.testing.fusion_conformance import report_of_fusion
-from catena.testing.retriever_conformance import Filtering
+from catena.testing.ranking_conformance import Filtering, report_of_fusion
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 from langchain_catena.evaluation import log_rank_evaluator, recall_evaluator
 from langchain_catena.testing import (

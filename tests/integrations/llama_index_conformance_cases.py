@@ -48,8 +48,7 @@ from catena.testing import (
 from catena.testing.conformance import ConformanceReport, Detector, Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
-from catena.testing.fusion_conformance import report_of_fusion
-from catena.testing.retriever_conformance import Filtering
+from catena.testing.ranking_conformance import Filtering, report_of_fusion
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 from llama_index_catena.convert import NOTICE
 from llama_index_catena.evaluation import EvidenceMeasure, LogRankIndex, RecallAt, StandardMeasure

@@ -19,7 +19,7 @@ from langchain_core.retrievers import BaseRetriever
 
 import langchain_catena as adapters
 from catena.testing import report_of_retriever
-from catena.testing.fusion_conformance import report_of_fusion
+from catena.testing.ranking_conformance import report_of_fusion
 from langchain_catena.testing import fusion_subject, retriever_subject
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(langchain-community|Swig|swig):DeprecationWarning")

@@ -24,7 +24,7 @@ from llama_index_instrumentation.base.event import BaseEvent
 
 import llama_index_catena as adapters
 from catena.testing import report_of_retriever
-from catena.testing.fusion_conformance import report_of_fusion
+from catena.testing.ranking_conformance import report_of_fusion
 from llama_index_catena.testing import fusion_subject, retriever_subject
 
 ROOT = Path(__file__).resolve().parents[2]

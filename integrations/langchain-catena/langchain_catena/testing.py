@@ -68,7 +68,7 @@ def retriever_subject(
     given: Sequence[Document] = (),
     name: str | None = None,
 ) -> RetrieverSubject:
-    """Return a retriever as a subject of `catena.testing.retriever_conformance`.
+    """Return a retriever as a subject of `catena.testing.ranking_conformance`.
 
     Args:
         retriever: any.
@@ -173,7 +173,7 @@ def compressor_subject(
     limited: Callable[[int], BaseDocumentCompressor] | None = None,
     name: str | None = None,
 ) -> RerankerSubject:
-    """Return a document compressor as a subject of `catena.testing.reranker_conformance`.
+    """Return a document compressor as a subject of `catena.testing.ranking_conformance`.
 
     Args:
         compressor: any: a reranker, or what makes other documents of those found.
@@ -258,7 +258,7 @@ def fusion_subject(
     weighted: bool = True,
     name: str | None = None,
 ) -> FusionSubject:
-    """Return a fusion of retrievers as a subject of `catena.testing.fusion_conformance`.
+    """Return a fusion of retrievers as a subject of `catena.testing.ranking_conformance`.
 
     Args:
         build: makes it of retrievers and their weights.

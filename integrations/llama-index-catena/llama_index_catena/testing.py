@@ -73,7 +73,7 @@ def retriever_subject(
     given: Sequence[BaseNode | NodeWithScore] = (),
     name: str | None = None,
 ) -> RetrieverSubject:
-    """Return a retriever as a subject of `catena.testing.retriever_conformance`.
+    """Return a retriever as a subject of `catena.testing.ranking_conformance`.
 
     Args:
         retriever: any.
@@ -182,7 +182,7 @@ def postprocessor_subject(
     limited: Callable[[int], BaseNodePostprocessor] | None = None,
     name: str | None = None,
 ) -> RerankerSubject:
-    """Return a node postprocessor as a subject of `catena.testing.reranker_conformance`.
+    """Return a node postprocessor as a subject of `catena.testing.ranking_conformance`.
 
     Args:
         postprocessor: any: a reranker, or what makes other nodes of those found.
@@ -265,7 +265,7 @@ def fusion_subject(
     weighted: bool = True,
     name: str | None = None,
 ) -> FusionSubject:
-    """Return what fuses retrievers as a subject of `catena.testing.fusion_conformance`.
+    """Return what fuses retrievers as a subject of `catena.testing.ranking_conformance`.
 
     Args:
         build: makes it of retrievers and their weights.

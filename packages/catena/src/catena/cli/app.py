@@ -41,19 +41,11 @@ RESUMED = frozenset({"index", "ask"})
 class Commands(TyperGroup):
     """The group of all commands; it turns every way to fail into a message and an exit code."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *more: Any, **extra: Any) -> Any:
         """Run one command line and exit with its code."""
         PLAIN.set("--json" in (sys.argv[1:] if args is None else args))
         try:
-            code = super().main(args, prog_name or "catena", complete_var, False, windows_expand_args, **extra)
+            code = super().main(args, prog_name or "catena", *more, **{**extra, "standalone_mode": False})
         except Exception as error:
             code = wrong_usage(error)
         try:

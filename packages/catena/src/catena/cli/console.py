@@ -91,6 +91,11 @@ def write_json(value: Any) -> None:
     write_text(STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+def picked(value: object, names: str) -> dict[str, Any]:
+    """Return attributes of a value by their names, which are given in one text with spaces between."""
+    return {name: getattr(value, name) for name in names.split()}
+
+
 def plain(value: Any) -> Any:
     """Return a value as JSON knows it: dataclasses as objects, tuples as lists, enums by their value."""
     if isinstance(value, Enum):

@@ -1,27 +1,38 @@
-"""DemoRun `catena demo`: search real PDFs by Catena and by plain vector search, and measure both rankings."""
+"""Run `catena demo`: search real PDFs by Catena and by plain vector search, measure both, and show the findings."""
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
+from rich import box
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from catena.cli.console import out, write_json
+from catena.cli.console import out, picked, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.options import AsJson
+from catena.cli.options import AsJson, option
+from catena.cli.rendering import cited_as, counted, excerpt, ledger, number, table
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
 from catena.model.errors import MissingExtraError, needs
+from catena.model.places import citation
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
+
+    from rich.console import RenderableType
 
     from catena.effects.ports import Embedder
     from catena.evaluation.answers import MeanScore
@@ -34,6 +45,10 @@ if TYPE_CHECKING:
 
 NOWHERE = "What is the tightening torque of the HX220 cover screws?"  # no such product
 BOTH = "What is the tightening torque of the cover screws of the HX200 and of the HX210?"
+TOP = 3  # passages shown of each ranking
+BAR = 12  # columns of a full bar
+
+Ask: TypeAlias = Callable[[str], Sequence[Chunk]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +78,27 @@ class DemoRun:
 def demo(
     library: Annotated[
         Path | None,
-        typer.Option(
-            "--library", "-l", metavar="PATH", help="Keep the library there; the PDFs and the report go beside it."
-        ),
+        option("PATH", "Keep the library there; the PDFs and the report go beside it.", "--library", "-l"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Index three bundled PDFs, ask what plain vector search gets wrong, and show the difference."""
     if not as_json:
-        from catena.cli.demo_report import opening
-
-        out().print(opening())
+        out().print(
+            Text.assemble(
+                ("Catena demo\n", "bold"),
+                "Two manuals that differ in a few numbers, and a report about both. Nothing below is recorded:\n"
+                "they are parsed, indexed and searched here and now, with no key and no network.\n",
+            )
+        )
     with _place(library) as path:
         run = _run(path, report_place(library))
-    failed = [outcome for outcome in run.outcomes if outcome.state == "failed"]
     if as_json:
         write_json(_as_json(run))
     else:
-        from catena.cli.demo_report import report
-
         for part in report(run, library):
             out().print(part)
-    if failed:
+    if any(outcome.state == "failed" for outcome in run.outcomes):
         raise ProblemError("a document of the demo could not be read", "catena doctor", SOME_FAILED)
 
 
@@ -119,7 +133,16 @@ def _run(path: Path, page: Path) -> DemoRun:
     with Library.open(path, embedder=embedder) as library:
         outcomes = indexed(library, [_copied(bundled, path.with_name(f"{path.name}-documents"))])
         ready = time.monotonic()
-        comparisons = compare(library, embedder, questions_of(bundled / "questions.json"))
+        chunks = chunks_of(library)
+        plain = PlainVectorSearch(chunks, embedder)
+        comparisons = tuple(
+            Comparison(
+                question=question,
+                plain=plain.search(question.text),
+                catena=library.search(question.text, k=len(chunks)),
+            )
+            for question in questions_of(bundled / "questions.json")
+        )
         asked = time.monotonic()
         shown = showcase(comparisons)
         return DemoRun(
@@ -131,7 +154,7 @@ def _run(path: Path, page: Path) -> DemoRun:
             nowhere=library.search(NOWHERE),
             both=library.search(BOTH, k=2),
             ways=() if shown is None else five_ways(library, embedder, shown.question),
-            indices=indices(library, comparisons),
+            indices=indices(chunks, comparisons),
             report=_written(library, (shown or comparisons[0]).question, page),
         )
 
@@ -146,13 +169,12 @@ def _written(library: Library, question: DemoQuestion, page: Path) -> Path | Non
     return report(library, question.text, name="the demo's three PDFs").save(page)
 
 
-def _copied(bundled: Any, folder: Path) -> Path:
+def _copied(bundled: Traversable, folder: Path) -> Path:
     """Copy the PDFs out of the package: documents are named by their place relative to the library."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in sorted(bundled.iterdir(), key=lambda file: str(file.name)):
         if file.name.endswith(".pdf"):
-            with file.open("rb") as source, (folder / file.name).open("wb") as target:
-                shutil.copyfileobj(source, target)
+            (folder / file.name).write_bytes(file.read_bytes())
     return folder
 
 
@@ -162,19 +184,38 @@ def showcase(comparisons: Sequence[Comparison]) -> Comparison | None:
 
 
 def _as_json(run: DemoRun) -> dict[str, Any]:
-    from catena.model.places import citation
-
     shown = showcase(run.comparisons)
     return {
         "documents": [
-            {"document": PurePath(o.document_id).name, "state": o.state, "pages": o.pages, "chunks": o.chunks}
-            for o in run.outcomes
+            {"document": PurePath(each.document_id).name, **picked(each, "state pages chunks")}
+            for each in run.outcomes
         ],
         "holds": run.holds,
         "seconds": {"index": round(run.index_seconds, 3), "ask": round(run.ask_seconds, 3)},
         "showcase": None if shown is None else shown.question.text,
-        "questions": [_question_as_json(each) for each in run.comparisons],
-        "ways": [_way_as_json(each) for each in run.ways],
+        "questions": [
+            {
+                "question": each.question.text,
+                "answer": each.question.answer,
+                "rank": {"plain": each.plain_rank, "catena": each.catena_rank},
+                "first": {
+                    name: citation(ranking.hits[0].chunk)
+                    for name, ranking in (("plain", each.plain), ("catena", each.catena))
+                },
+            }
+            for each in run.comparisons
+        ],
+        "ways": [
+            {
+                "way": way.name,
+                "returns": way.unit,
+                **picked(way, "rank tokens"),
+                "milliseconds": round(way.milliseconds, 1),
+                "first": None if way.first is None else citation(way.first),
+                "right": way.is_right,
+            }
+            for way in run.ways
+        ],
         "log_rank_index": run.indices,
         "report": None if run.report is None else run.report.as_posix(),
         "nowhere": {"question": NOWHERE, "hits": len(run.nowhere.hits), "unknown": run.nowhere.unknown},
@@ -182,30 +223,7 @@ def _as_json(run: DemoRun) -> dict[str, Any]:
     }
 
 
-def _way_as_json(way: Way) -> dict[str, Any]:
-    from catena.model.places import citation
-
-    return {
-        "way": way.name,
-        "returns": way.unit,
-        "rank": way.rank,
-        "tokens": way.tokens,
-        "milliseconds": round(way.milliseconds, 1),
-        "first": None if way.first is None else citation(way.first),
-        "right": way.is_right,
-    }
-
-
-def _question_as_json(each: Comparison) -> dict[str, Any]:
-    from catena.model.places import citation
-
-    best = {"plain": each.plain.hits[0].chunk, "catena": each.catena.hits[0].chunk}
-    return {
-        "question": each.question.text,
-        "answer": each.question.answer,
-        "rank": {"plain": each.plain_rank, "catena": each.catena_rank},
-        "first": {name: citation(chunk) for name, chunk in best.items()},
-    }
+# The questions, and how far one must read until they are answered.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,22 +247,28 @@ class DemoQuestion:
     why_hard: str
     evidence: tuple[Evidence, ...]
 
+    def is_met_by(self, chunk: Chunk) -> bool:
+        """Return whether a chunk holds one of the passages."""
+        return any(each.is_in(chunk) for each in self.evidence)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One question, ranked both ways.
-
-    Attributes:
-        plain, catena: rankings of all chunks.
-        plain_rank, catena_rank: how far one must read, from 1, until all evidence was seen; None where a
-            passage is not in the ranking.
-    """
+    """One question, with the rankings of all chunks by plain vector search and by Catena."""
 
     question: DemoQuestion
     plain: Ranking
     catena: Ranking
-    plain_rank: int | None
-    catena_rank: int | None
+
+    @property
+    def plain_rank(self) -> int | None:
+        """Say how far one must read in the plain ranking, see `rank_of`."""
+        return rank_of(self.question.evidence, _chunks(self.plain.hits))
+
+    @property
+    def catena_rank(self) -> int | None:
+        """Say how far one must read in Catena's ranking, see `rank_of`."""
+        return rank_of(self.question.evidence, _chunks(self.catena.hits))
 
     @property
     def is_won(self) -> bool:
@@ -273,13 +297,19 @@ class PlainVectorSearch:
 
 def questions_of(file: Traversable) -> tuple[DemoQuestion, ...]:
     """Read the questions that come with the demo's documents."""
-    return tuple(map(_question, json.loads(file.read_text(encoding="utf-8"))))
-
-
-def _question(row: Mapping[str, Any]) -> DemoQuestion:
-    needed = [row, row["also"]] if "also" in row else [row]
-    evidence = tuple(Evidence(document=each["document"], words=each["evidence"]) for each in needed)
-    return DemoQuestion(text=row["question"], answer=row["answer"], why_hard=row["why_hard"], evidence=evidence)
+    return tuple(
+        DemoQuestion(
+            text=row["question"],
+            answer=row["answer"],
+            why_hard=row["why_hard"],
+            evidence=tuple(
+                Evidence(document=each["document"], words=each["evidence"])
+                for each in (row, row.get("also"))
+                if each is not None
+            ),
+        )
+        for row in json.loads(file.read_text(encoding="utf-8"))
+    )
 
 
 def chunks_of(library: Library) -> tuple[Chunk, ...]:
@@ -287,35 +317,10 @@ def chunks_of(library: Library) -> tuple[Chunk, ...]:
     return tuple(chunk for info in library.documents() for chunk in library.get(info.id).chunks)
 
 
-def compare(library: Library, embedder: Embedder, questions: Sequence[DemoQuestion]) -> tuple[Comparison, ...]:
-    """Ask every question both ways over all chunks of a library."""
-    chunks = chunks_of(library)
-    baseline = PlainVectorSearch(chunks, embedder)
-    return tuple(
-        _compared(question, baseline.search(question.text), library.search(question.text, k=len(chunks)))
-        for question in questions
-    )
-
-
-def _compared(question: DemoQuestion, plain: Ranking, catena: Ranking) -> Comparison:
-    return Comparison(
-        question=question,
-        plain=plain,
-        catena=catena,
-        plain_rank=rank_of(question.evidence, [hit.chunk for hit in plain.hits]),
-        catena_rank=rank_of(question.evidence, [hit.chunk for hit in catena.hits]),
-    )
-
-
 def rank_of(evidence: Sequence[Evidence], found: Sequence[Chunk]) -> int | None:
     """Return the rank, from 1, at which the last piece of evidence is seen; None where one is missing."""
-    ranks = [
-        next((rank for rank, chunk in enumerate(found, start=1) if each.is_in(chunk)), None) for each in evidence
-    ]
-    return None if None in ranks else max((rank for rank in ranks if rank is not None), default=None)
-
-
-Ask = Callable[[str], Sequence[Chunk]]
+    ranks = [next((rank for rank, chunk in enumerate(found, 1) if each.is_in(chunk)), 0) for each in evidence]
+    return max(ranks) if all(ranks) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,17 +384,14 @@ def five_ways(library: Library, embedder: Embedder, question: DemoQuestion) -> t
         return tuple(_asked(name, unit, ask, question) for name, (unit, ask) in ways.items())
 
 
-def indices(library: Library, comparisons: Sequence[Comparison]) -> Indices:
+def indices(chunks: Sequence[Chunk], comparisons: Sequence[Comparison]) -> Indices:
     """Return the mean Log-Rank Index (gamma 1) of both rankings, with intervals and the paired test."""
     from catena.evaluation.answers import mean_score
     from catena.evaluation.log_rank_measure import mean_log_rank_index
     from catena.evaluation.significance import compare
 
-    chunks = chunks_of(library)
     gold = {
-        each.question.text: {
-            chunk.id: 1 for chunk in chunks if any(part.is_in(chunk) for part in each.question.evidence)
-        }
+        each.question.text: {chunk.id: 1 for chunk in chunks if each.question.is_met_by(chunk)}
         for each in comparisons
     }
 
@@ -423,8 +425,7 @@ def _asked(name: str, unit: str, ask: Ask, question: DemoQuestion) -> Way:
     ask(question.text)  # once before, so that no way pays for what is loaded at first use
     began = time.perf_counter()
     found = ask(question.text)
-    milliseconds = 1_000 * (time.perf_counter() - began)
-    return way_of(name, unit, found, question, milliseconds)
+    return way_of(name, unit, found, question, 1_000 * (time.perf_counter() - began))
 
 
 def way_of(name: str, unit: str, found: Sequence[Chunk], question: DemoQuestion, milliseconds: float) -> Way:
@@ -432,13 +433,231 @@ def way_of(name: str, unit: str, found: Sequence[Chunk], question: DemoQuestion,
     from catena.text.words import count_tokens
 
     rank = rank_of(question.evidence, found)
-    read = found[:rank]
     return Way(
         name=name,
         unit=unit,
         rank=rank,
-        tokens=sum(count_tokens(chunk.text) for chunk in read),
+        tokens=sum(count_tokens(chunk.text) for chunk in found[:rank]),
         milliseconds=milliseconds,
         first=found[0] if found else None,
-        is_right=bool(found) and any(part.is_in(found[0]) for part in question.evidence),
+        is_right=bool(found) and question.is_met_by(found[0]),
     )
+
+
+# How it looks in a terminal.
+
+
+def report(run: DemoRun, library: Path | None) -> Iterator[RenderableType]:
+    """Yield the parts of the report: ledger, showcase, all questions, names, what to try next."""
+    yield _heading("1  Three PDFs become a library")
+    yield ledger(run.outcomes, [PurePath(outcome.document_id).name for outcome in run.outcomes])
+    size = f"{number(run.holds.sections, 'section')}, {number(run.holds.chunks, 'chunk')}"
+    yield Text(f"{counted(run.outcomes)}, in {run.index_seconds:.1f} s; the library holds {size}.\n")
+    yield _heading("2  One question, asked both ways")
+    shown = showcase(run.comparisons)
+    if shown is None:
+        yield Text("In this run there is no question that plain vector search gets wrong and Catena right.\n")
+    else:
+        yield from _side_by_side(shown)
+    if run.ways:
+        yield _heading("3  The same question, asked in five ways")
+        yield five_ways_shown(run.ways)
+    yield _heading(f"4  All {len(run.comparisons)} questions")
+    yield _all_questions(run.comparisons)
+    yield _summary(run)
+    yield _heading("5  Two products, and one that does not exist")
+    yield _names(run)
+    if run.report is not None:
+        yield _heading("6  See it")
+        yield _page(run.report)
+    yield _heading("7  Your own files")
+    yield _next(library)
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold cyan")
+
+
+def _labelled(*rows: tuple[str, Text], style: str = "dim") -> Table:
+    """Return a grid of short labels and what they stand for."""
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(no_wrap=True, style=style)
+    grid.add_column(ratio=1)
+    for label, told in rows:
+        grid.add_row(label, told)
+    return grid
+
+
+def _side_by_side(shown: Comparison) -> Iterator[RenderableType]:
+    question = shown.question
+    yield _labelled(
+        ("question", Text(question.text, style="bold")),
+        ("answer", Text(question.answer)),
+        ("why hard", Text(question.why_hard, style="dim")),
+    )
+    both = Table(box=box.ROUNDED, expand=True, show_lines=True, padding=(0, 1))
+    both.add_column("", justify="right")
+    for name, rank in (("Plain vector search", shown.plain_rank), ("Catena", shown.catena_rank)):
+        told = f"   right passage: {'not found' if rank is None else f'rank {rank}'}"
+        both.add_column(Text.assemble((name, "bold"), (told, "not bold dim")), ratio=1)
+    for place in range(TOP):
+        both.add_row(str(place + 1), *(_cell(question, ranking, place) for ranking in (shown.plain, shown.catena)))
+    yield both
+    first = Text(f"{cited_as(shown.catena.hits[0].chunk)}\n", style="green")
+    yield _labelled(("Catena cites", first), style="bold")
+
+
+def _mark(right: bool) -> str:
+    return _symbol("✓", "+") if right else _symbol("✗", "-")
+
+
+def _cell(question: DemoQuestion, ranking: Ranking, place: int) -> Text:
+    if place >= len(ranking.hits):
+        return Text("")
+    chunk = ranking.hits[place].chunk
+    right = question.is_met_by(chunk)
+    name, heading = PurePath(chunk.document_id).name, chunk.path[-1] if chunk.path else ""
+    return Text.assemble(
+        (f"{_mark(right)} {printable(name, one_line=True)}", "bold green" if right else "red"),
+        f"\n{printable(heading, one_line=True)}",
+        (f", page {chunk.pages[0]}" if chunk.pages else "", "dim"),
+        (f"\n{excerpt(chunk, question.text, 130)}", "dim"),
+    )
+
+
+def five_ways_shown(ways: Sequence[Way]) -> RenderableType:
+    """Return a row for each way: the rank of the right passage, the tokens read until then, the time it took."""
+    made = table("", "Right#", "Tokens#", "ms#", "What stands first")
+    for way in ways:
+        first = "nothing" if way.first is None else cited_as(way.first)
+        made.add_row(
+            Text.assemble((way.name, "bold"), (f"\n{way.unit}", "dim")),
+            _symbol("—", "-") if way.rank is None else str(way.rank),
+            f"{way.tokens:,}",
+            f"{way.milliseconds:.0f}",
+            Text(f"{_mark(way.is_right)} {first}", style="green" if way.is_right else "red"),
+        )
+    told = Text(
+        "Right: the rank at which all that answers has been read; tokens: what is read until then.\n"
+        "One question: it shows what each returns, not which is better.\n",
+        style="dim",
+    )
+    return Group(made, told)
+
+
+def _page(report: Path) -> RenderableType:
+    """Return where the report is, never broken within the path, and what it shows."""
+    path = Text(f"  {printable(str(report), one_line=True)}", style="green", no_wrap=True, overflow="ignore")
+    told = "One HTML page without a network: the tree of documents, the ranking and its routes, what each chunk is "
+    return Group(path, Padding(Text(f"{told}worth, the graph and its chains."), (0, 0, 1, 2)))
+
+
+def _all_questions(comparisons: Sequence[Comparison]) -> RenderableType:
+    made = table("Rank of the right passage", "Plain#", "", "Catena#", "")
+    for each in comparisons:
+        best = len(each.question.evidence)
+        made.add_row(
+            Text(each.question.text), *_rank(each.plain_rank, best, "red"), *_rank(each.catena_rank, best, "green")
+        )
+    return made
+
+
+def _rank(rank: int | None, best: int, colour: str) -> tuple[str, Text]:
+    """Return a rank and a bar of length best/rank: full when the right passages come first."""
+    if rank is None:
+        return _symbol("—", "-"), Text("")
+    return str(rank), Text(_symbol("█", "#") * max(1, round(BAR * best / rank)), style=colour)
+
+
+def _summary(run: DemoRun) -> Text:
+    total = len(run.comparisons)
+
+    def within(name: str, more: int) -> str:
+        ranks = [(getattr(each, f"{name}_rank"), len(each.question.evidence)) for each in run.comparisons]
+        return str(sum(rank is not None and rank <= best + more for rank, best in ranks))
+
+    return Text.assemble(
+        "Right passage first: plain ", (f"{within('plain', 0)} of {total}", "red"), ", Catena ",
+        (f"{within('catena', 0)} of {total}", "bold green"), ". Among the first three: plain ",
+        (within("plain", 2), "red"), ", Catena ", (within("catena", 2), "bold green"),
+        f".\nBoth rank the same {number(run.holds.chunks, 'chunk')} with the same embedding "
+        f"({run.holds.embedder.partition(':')[0]}); "
+        "plain compares the chunks as they are, Catena adds headings, words and critical terms.\n"
+        f"{_index(run.indices)}"
+        f"{2 * total} searches in {run.ask_seconds:.1f} s. {total} questions show how it works; "
+        "they prove nothing about your files.\n",
+    )  # fmt: skip
+
+
+def _index(indices: Indices | None) -> str:
+    """Return the mean Log-Rank Indices, and what so few questions say of their difference."""
+    if indices is None:
+        return ""
+    found = indices.difference
+    sure = "can" if found.p < 1 - found.level else "cannot"
+    return (
+        f"Mean Log-Rank Index: plain {_interval(indices.plain)}, Catena {_interval(indices.catena)}; "
+        f"paired difference {found.difference:+.3f}, p {found.p:.3f}: {found.n} questions {sure} tell them apart.\n"
+    )
+
+
+def _interval(score: MeanScore) -> str:
+    return f"{score.value:.3f}" + ("" if score.interval is None else " [{:.3f}, {:.3f}]".format(*score.interval))
+
+
+def _names(run: DemoRun) -> RenderableType:
+    """Return what is found for a question about two products, and for one about none."""
+    told = "; ".join(map(str, run.nowhere.unknown)) or "every name in it is known"
+    answer = f"{number(len(run.nowhere.hits), 'passage')}: {told}"
+    passages = [
+        Text.assemble((cited_as(hit.chunk), "green"), (f"\n{excerpt(hit.chunk, BOTH, 130)}", "dim"))
+        for hit in run.both.hits
+    ]
+    return _labelled(
+        ("question", Text(BOTH, style="bold")),
+        *((f"passage {place}", passage) for place, passage in enumerate(passages, start=1)),
+        ("", Text("")),
+        ("question", Text(NOWHERE, style="bold")),
+        ("answer", Text(f"{printable(answer, one_line=True)}\n")),
+    )
+
+
+def _next(library: Path | None) -> RenderableType:
+    """Return commands to try, none of them broken: they are copied."""
+    grid = Table.grid(padding=(0, 2), pad_edge=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(style="dim")
+    catena = own_command()
+    for words, told in (
+        ('ask report.pdf "What does it say about …?"', "passages with citations, one command"),
+        ("index FOLDER --library my-library", "every PDF, HTML, Markdown, LaTeX and text file"),
+        ('search "…" --library my-library --json', "ranked passages for programs"),
+        ("parse report.pdf --out report.md", "the Markdown that is indexed"),
+    ):
+        grid.add_row(Text(f"{catena} {words}"), told)
+    kept = "" if library is None else f'  {catena} search "your question" --library {library}'
+    asked = [Text(printable(kept, one_line=True), no_wrap=True, overflow="ignore")] if kept else []
+    return Group(*asked, grid, Text(""))
+
+
+def own_command() -> str:
+    """Return how a shell finds the command that runs: by its name, or by its path where only this process has it.
+
+    nox puts the folder of an environment of its own on the PATH, for as long as its session runs.
+    """
+    started = Path(sys.argv[0])
+    if started.stem != "catena" or (shutil.which("catena") and "NOX_CURRENT_SESSION" not in os.environ):
+        return "catena"
+    try:
+        return shlex.quote(str(started.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(started))
+
+
+def _symbol(nice: str, simple: str) -> str:
+    """Return a symbol that the terminal can show."""
+    try:
+        nice.encode(sys.stdout.encoding or "ascii")
+    except UnicodeError:
+        return simple
+    return nice

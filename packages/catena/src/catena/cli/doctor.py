@@ -55,7 +55,7 @@ CORE = ("numpy", "pypdf", "tantivy", "tokenizers")
 KEYS = ("OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL", "CO_API_KEY", "VOYAGE_API_KEY", "CATENA_LIBRARY")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was looked at; an optional one may be absent without anything being wrong."""
 
@@ -79,21 +79,18 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _checks() -> Iterator[Check]:
-    yield Check(kind="machine", name="catena", state="ok", detail=__version__)
-    yield Check(kind="machine", name="python", state="ok", detail=platform.python_version())
-    yield Check(kind="machine", name="platform", state="ok", detail=f"{platform.system()} {platform.machine()}")
+    yield Check("machine", "catena", "ok", __version__)
+    yield Check("machine", "python", "ok", platform.python_version())
+    yield Check("machine", "platform", "ok", f"{platform.system()} {platform.machine()}")
     for package in CORE:
         found = _version(package)
-        yield Check(kind="package", name=package, state="ok" if found else "failed", detail=found or "not installed")
+        yield Check("package", package, "ok" if found else "failed", found or "not installed")
     for extra, (package, purpose) in EXTRAS.items():
         found = _version(package)
         detail = f"{package} {found}: {purpose}" if found else f"{purpose}: pip install '{extra}'"
-        yield Check(kind="extra", name=extra, state="ok" if found else "absent", detail=detail)
+        yield Check("extra", extra, "ok" if found else "absent", detail)
     for name in KEYS:
-        present = bool(os.environ.get(name))
-        yield Check(
-            kind="environment", name=name, state="ok" if present else "absent", detail="set" if present else "not set"
-        )
+        yield Check("environment", name, *(("ok", "set") if os.environ.get(name) else ("absent", "not set")))
     yield _tried("embedding", _embedding)
     yield _tried("parser process", _parser)
     yield _tried("library", _library)
@@ -112,8 +109,8 @@ def _tried(name: str, work: Callable[[], str]) -> Check:
     try:
         detail = work()
     except (CatenaError, OSError, ImportError) as error:
-        return Check(kind="work", name=name, state="failed", detail=f"{type(error).__name__}: {error}")
-    return Check(kind="work", name=name, state="ok", detail=f"{detail} in {(time.monotonic() - began) * 1000:.0f} ms")
+        return Check("work", name, "failed", f"{type(error).__name__}: {error}")
+    return Check("work", name, "ok", f"{detail} in {(time.monotonic() - began) * 1000:.0f} ms")
 
 
 def _embedding() -> str:

@@ -71,6 +71,16 @@ class ProblemError(Exception):
         self.what, self.hint, self.code = what, hint, code
 
 
+def refuse(options: Mapping[str, object], what: str, hint: str) -> None:
+    """Refuse the first option, by its name, that was given: what is wrong with it is `what`, which names it at "{}".
+
+    Raises:
+        ProblemError: there is one.
+    """
+    for name in (name for name, value in options.items() if value):
+        raise ProblemError(what.format(name), hint)
+
+
 def no_files() -> ProblemError:
     """Return what to say of paths that lead to no file."""
     hint = "a path that holds PDF, HTML, Markdown, LaTeX or text"
@@ -159,6 +169,13 @@ def tell_unknown(found: Ranking | Extraction) -> None:
     """Say which names of the question stand nowhere."""
     for name in found.unknown:
         tell(name)
+
+
+def tell_found(found: Ranking | Extraction) -> None:
+    """Say what failed; and where something was found nevertheless, which names of the question stand nowhere."""
+    tell_degraded(found.degraded)
+    if getattr(found, "hits", None) or getattr(found, "segments", None):
+        tell_unknown(found)
 
 
 def stands_nowhere(found: Ranking | Extraction) -> ProblemError:

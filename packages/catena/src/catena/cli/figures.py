@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import out, printable, tell, write_json
+from catena.cli.console import out, picked, printable, tell, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
-from catena.cli.options import AsJson, Password, ReadingChoices, ReadingMemory, ReadingTime
+from catena.cli.options import AsJson, Password, ReadingChoices, ReadingMemory, ReadingTime, option
 
 if TYPE_CHECKING:
     from catena.library import Library
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 def figures(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF.")],
     *,
-    folder: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the pictures there, as PNG.")
-    ] = None,
+    folder: Annotated[Path | None, option("DIR", "Write the pictures there, as PNG.", "--out", "-o")] = None,
     dpi: Annotated[float, typer.Option(min=36, max=600, help="Dots per inch of the pictures.")] = 200.0,
     password: Password = None,
     timeout: ReadingTime = None,
@@ -82,8 +80,8 @@ def _show(found: Sequence[Figure]) -> None:
 
 def as_data(figure: Figure, path: Path | None) -> dict[str, Any]:
     """Return what is known of a figure, without its bytes; lengths of `box` are points, sizes pixels."""
-    names = ("name", "page", "kind", "title", "labels", "caption", "width", "height", "box")
-    return {**{name: getattr(figure, name) for name in names}, "bytes": len(figure.png), "file": path}
+    told = picked(figure, "name page kind title labels caption width height box")
+    return {**told, "bytes": len(figure.png), "file": path}
 
 
 def shown_figures(library: Library, hits: Sequence[Hit]) -> dict[str, tuple[Figure, Path | None]]:

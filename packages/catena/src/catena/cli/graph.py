@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from catena.cli.console import out, printable, tell_written, write_json
-from catena.cli.failures import ProblemError, check_targets, stopped_with
+from catena.cli.console import out, picked, printable, tell_written, write_json
+from catena.cli.failures import ProblemError, check_targets, refuse, stopped_with
 from catena.cli.graph_search import Edges, built, check_graph
 from catena.cli.library import around, stored
-from catena.cli.options import AsJson, LibraryFolder, grouped
+from catena.cli.options import AsJson, LibraryFolder, flag, grouped, option, picture
 from catena.cli.progress import progress
 from catena.graph.options import Strategy
 from catena.model.errors import needs
@@ -57,13 +56,8 @@ def build(library: LibraryFolder, *, edges: Edges, as_json: AsJson = False) -> N
 def show(
     library: LibraryFolder,
     *,
-    hubs: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Show so many passages with the most neighbours.")
-    ] = 5,
-    picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="Draw how many neighbours passages have (package catena-view)."),
-    ] = None,
+    hubs: Annotated[int, option("N", "Show so many passages with the most neighbours.", min=0)] = 5,
+    picture: Annotated[Path | None, picture("Draw how many neighbours passages have")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a library's graph is made of: edges and neighbours by kind, and the passages with the most."""
@@ -119,18 +113,7 @@ def _graph_of(library: Path) -> Iterator[ChunkGraph]:
         yield opened.graph
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of edge: how many there are, and how many neighbours nodes have by it."""
-
-    kind: str
-    edges: int
-    mean: float
-    most: int
-    without: int
-
-
-def _kinds(graph: ChunkGraph) -> list[_Kind]:
+def _kinds(graph: ChunkGraph) -> list[dict[str, Any]]:
     """Return what there is of each kind; an edge of two directions counts once, a mention at both of its ends."""
     import numpy as np
 
@@ -148,10 +131,12 @@ def _kinds(graph: ChunkGraph) -> list[_Kind]:
     return [*made, _kind("all kinds", int(degrees.sum()) // 2, degrees)]
 
 
-def _kind(name: str, edges: int, degrees: NDArray[np.integer[Any]]) -> _Kind:
+def _kind(name: str, edges: int, degrees: NDArray[np.integer[Any]]) -> dict[str, Any]:
+    """Return how many edges of a kind there are, and how many neighbours nodes have by it."""
     if not len(degrees):
-        return _Kind(name, 0, 0.0, 0, 0)
-    return _Kind(name, edges, float(degrees.mean()), int(degrees.max()), int((degrees == 0).sum()))
+        return {"kind": name, "edges": 0, "mean": 0.0, "most": 0, "without": 0}
+    most, without = int(degrees.max()), int((degrees == 0).sum())
+    return {"kind": name, "edges": edges, "mean": float(degrees.mean()), "most": most, "without": without}
 
 
 def _show(
@@ -173,7 +158,8 @@ def _show(
 
     listed = table("Kind", "Edges#", "Neighbours#", "Most#", "Without#")
     for each in kinds:
-        listed.add_row(each.kind, f"{each.edges:,}", f"{each.mean:.1f}", f"{each.most:,}", f"{each.without:,}")
+        edges, most, without = (f"{each[name]:,}" for name in ("edges", "most", "without"))
+        listed.add_row(each["kind"], edges, f"{each['mean']:.1f}", most, without)
     out().print(listed)
     if chunks:
         ranked = table("Neighbours#", "Passage")
@@ -195,32 +181,18 @@ def train(
         Path, typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with their supporting passages.")
     ],
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Keep the scorer for `catena search --scorer`.")
-    ],
+    output: Annotated[Path, option("FILE", "Keep the scorer for `catena search --scorer`.", "--output", "-o")],
     scorer: Annotated[
         ScorerKind, typer.Option(help="Train on features, in seconds, or the networks of the paper (extra train).")
     ] = "features",
     walk: Annotated[Strategy, typer.Option(help="The walk that it is trained for and measured on.")] = "best_first",
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How often it sees all the questions [20].")
-    ] = None,
-    validation: Annotated[
-        float, typer.Option(min=0.0, max=0.9, metavar="SHARE", help="Share of the questions to hold out.")
-    ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all random choices.")] = 0,
-    encoder: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="With --scorer paper: a sentence-transformers model.")
-    ] = None,
-    fine_tune: Annotated[
-        bool, typer.Option("--fine-tune", help="With --scorer paper: train the encoder, too.")
-    ] = False,
-    checkpoints: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="With --scorer paper: go on from there after a stop.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|html", help="Draw the loss by epoch (package catena-view).")
-    ] = None,
+    epochs: Annotated[int | None, option("N", "How often it sees all the questions [20].", min=1)] = None,
+    validation: Annotated[float, option("SHARE", "Share of the questions to hold out.", min=0.0, max=0.9)] = 0.2,
+    seed: Annotated[int, option("N", "Seed of all random choices.", min=0)] = 0,
+    encoder: Annotated[str | None, option("MODEL", "With --scorer paper: a sentence-transformers model.")] = None,
+    fine_tune: Annotated[bool, flag("--fine-tune", "With --scorer paper: train the encoder, too.")] = False,
+    checkpoints: Annotated[Path | None, option("DIR", "With --scorer paper: go on from there after a stop.")] = None,
+    picture: Annotated[Path | None, picture("Draw the loss by epoch")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a scorer of hops on your own questions, and say whether it pays.
@@ -259,9 +231,9 @@ def train(
 
 
 def _check_choices(scorer: ScorerKind, *, encoder: str | None, fine_tune: bool, checkpoints: Path | None) -> None:
-    of_paper = {"--encoder": encoder, "--fine-tune": fine_tune, "--checkpoints": checkpoints}
-    for option in (name for name, value in of_paper.items() if value and scorer != "paper"):
-        raise ProblemError(f"{option} is of the paper's scorer", "--scorer paper with it")
+    if scorer != "paper":
+        of_paper = {"--encoder": encoder, "--fine-tune": fine_tune, "--checkpoints": checkpoints}
+        refuse(of_paper, "{} is of the paper's scorer", "--scorer paper with it")
     if fine_tune and encoder is None:
         raise ProblemError("--fine-tune needs the name of a model", "--encoder MODEL")
     if fine_tune and checkpoints is None:
@@ -314,18 +286,11 @@ def _draw_training(trained: TrainedGraphScorer, picture: Path) -> None:
 
 def _training_as_json(trained: TrainedGraphScorer, output: Path) -> dict[str, Any]:
     by_method = {
-        name: {result.measure: result.mean, trained.complete[name].measure: trained.complete[name].mean}
+        name: {each.measure: each.mean for each in (result, trained.complete[name])}
         for name, result in trained.recall.items()
     }
-    return {
-        "scorer": output,
-        "identity": trained.scorer.identity,
-        "learned": trained.learned,
-        "held_out": trained.held_out,
-        "left_out": trained.left_out,
-        "losses": trained.losses,
-        "methods": by_method,
-    }
+    told = picked(trained, "learned held_out left_out losses")
+    return {"scorer": output, "identity": trained.scorer.identity, **told, "methods": by_method}
 
 
 def _show_training(trained: TrainedGraphScorer) -> None:

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from catena.cli.console import out, printable, tell, tell_written
-from catena.cli.failures import ProblemError, check_targets, stopped_with
-from catena.cli.options import Given, fields_of, given_options
+from catena.cli.console import out, picked, printable, tell, tell_written
+from catena.cli.failures import ProblemError, check_targets, refuse, stopped_with
+from catena.cli.options import Given, fields_of, flag, given_options, option, picture
 from catena.cli.progress import progress
 from catena.graph.options import GraphOptions, WalkOptions
 from catena.model.errors import needs
@@ -55,8 +53,7 @@ class GraphChoices:
     """The options about chains."""
 
     graph: Annotated[
-        bool,
-        typer.Option("--graph", help="Find chains of passages over the graph of the library (`catena graph build`)."),
+        bool, flag("--graph", "Find chains of passages over the graph of the library (`catena graph build`).")
     ] = False
     walk: Annotated[
         Given,
@@ -66,21 +63,13 @@ class GraphChoices:
     ] = field(default_factory=dict)
     scorer: Annotated[
         str | None,
-        typer.Option(
-            metavar=f"{SHIPPED}|{UNTRAINED}|{SIMILARITY}|FILE",
-            help=f"With --graph: what scores each hop; FILE is one that `catena graph train` wrote [{SHIPPED}].",
+        option(
+            f"{SHIPPED}|{UNTRAINED}|{SIMILARITY}|FILE",
+            f"With --graph: what scores each hop; FILE is one that `catena graph train` wrote [{SHIPPED}].",
         ),
     ] = None
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png|html", help="With --graph: draw the chains on the graph (package catena-view)."
-        ),
-    ] = None
-    strip: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="With --graph: draw the chains hop by hop (package catena-view)."),
-    ] = None
+    picture: Annotated[Path | None, picture("With --graph: draw the chains on the graph")] = None
+    strip: Annotated[Path | None, picture("With --graph: draw the chains hop by hop")] = None
 
     def check(self, others: Mapping[str, object]) -> None:
         """Refuse options that could do nothing, and pictures that could not be drawn.
@@ -93,11 +82,9 @@ class GraphChoices:
             MissingExtraError: a picture is asked for, and catena-view is not installed.
         """
         if not self.graph:
-            for option in given_options(self):
-                raise ProblemError(f"{option} is about chains over the graph", "--graph with it")
+            refuse(dict.fromkeys(given_options(self), True), "{} is about chains over the graph", "--graph with it")
             return
-        for option in (name for name, value in others.items() if value):
-            raise ProblemError(f"--graph obeys no {option}", "the same without it")
+        refuse(others, "--graph obeys no {}", "the same without it")
         if "width" in self.walk and self.walk.get("strategy") != "beam":
             raise ProblemError("--beam-width is of a beam", "--walk beam with it")
         check_targets(pictures=(self.picture, self.strip))
@@ -212,16 +199,9 @@ def chains_as_json(found: GraphResult) -> dict[str, Any]:
 def _hop_as_json(number: int, hop: Hop, chain: Chain) -> dict[str, Any]:
     from catena.model.places import citation
 
-    edge = None if hop.edge is None else {"weights": hop.edge.weights, "words": hop.edge.words}
-    return {
-        "hop": number,
-        "chunk": hop.chunk.id,
-        "citation": citation(hop.chunk),
-        "score": hop.score,
-        "came_from": _number_of(hop.came_from, chain),
-        "edge": edge,
-        "words": hop.words,
-    }
+    edge = None if hop.edge is None else picked(hop.edge, "weights words")
+    told = {"hop": number, "chunk": hop.chunk.id, "citation": citation(hop.chunk), "score": hop.score}
+    return {**told, "came_from": _number_of(hop.came_from, chain), "edge": edge, "words": hop.words}
 
 
 def show_chains(question: str, found: GraphResult) -> None:

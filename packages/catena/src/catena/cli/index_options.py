@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from catena.cli.console import err, tell
-from catena.cli.failures import ProblemError
+from catena.cli.failures import ProblemError, refuse
 from catena.cli.llm_options import JOURNAL, ModelOptions, stoppable, write_plan
-from catena.cli.options import Given, NoHiddenText, ReadingChoices, fields_of, listed
+from catena.cli.options import Given, NoHiddenText, ReadingChoices, fields_of, flag, listed, option
 from catena.structure.segmentation import SegmentOptions
 
 if TYPE_CHECKING:
@@ -34,12 +34,9 @@ MADE = ("keywords", "summary", "questions")
 BY_MODEL_ONLY = "questions"
 
 ViewKinds: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--views", metavar="KIND,…", help="Make views of each chunk: keywords, summary, questions."),
+    list[str] | None, option("KIND,…", "Make views of each chunk: keywords, summary, questions.", "--views")
 ]
-Language: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="WORD", help="Language of what models write [that of the document].")
-]
+Language: TypeAlias = Annotated[str | None, option("WORD", "Language of what models write [that of the document].")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +46,20 @@ class IndexOptions:
     reading: ReadingChoices = field(default_factory=ReadingChoices)
     no_hidden_text: NoHiddenText = False
     figures: Annotated[
-        bool,
-        typer.Option("--figures", help="Crop the figures of PDFs and index them; pypdfium2 reads (extra fast-pdf)."),
+        bool, flag("--figures", "Crop the figures of PDFs and index them; pypdfium2 reads (extra fast-pdf).")
     ] = False
     caption_model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Let this OpenAI-compatible model describe each figure.")
+        str | None, option("MODEL", "Let this OpenAI-compatible model describe each figure.")
     ] = None
     llm: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="The OpenAI-compatible model; other options say what it is asked for."),
+        str | None, option("MODEL", "The OpenAI-compatible model; other options say what it is asked for.")
     ] = None
     asking: ModelOptions = field(default_factory=ModelOptions)
-    format_llm: Annotated[
-        bool, typer.Option("--format-llm", help="Let the model write the Markdown, checked page by page.")
-    ] = False
+    format_llm: Annotated[bool, flag("--format-llm", "Let the model write the Markdown, checked page by page.")] = (
+        False
+    )
     entities_llm: Annotated[
-        bool, typer.Option("--entities-llm", help="Let the model find the critical entities of each chunk.")
+        bool, flag("--entities-llm", "Let the model find the critical entities of each chunk.")
     ] = False
     segmentation: Annotated[
         Literal["embedding", "llm"] | None,
@@ -81,24 +76,18 @@ class IndexOptions:
         Chunking, typer.Option(help="Find passages of sections, whole sections (MC-indexing), or fixed lengths.")
     ] = "passages"
     max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Most tokens of a passage [320], or of a fixed length [300]."),
+        int | None, option("N", "Most tokens of a passage [320], or of a fixed length [300].", min=1)
     ] = None
-    across_sections: Annotated[
-        bool, typer.Option("--across-sections", help="Let fixed lengths go on across headings.")
-    ] = False
+    across_sections: Annotated[bool, flag("--across-sections", "Let fixed lengths go on across headings.")] = False
     views: ViewKinds = None
     views_by: Annotated[MadeBy | None, typer.Option(help="Make the views without a model or with it [offline].")] = (
         None
     )
     language: Language = None
     spacy: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Find critical entities with this spaCy pipeline (extra spacy)."),
+        str | None, option("MODEL", "Find critical entities with this spaCy pipeline (extra spacy).")
     ] = None
-    expert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Critical terms, one a line: term, aliases, weight.")
-    ] = None
+    expert: Annotated[Path | None, option("FILE", "Critical terms, one a line: term, aliases, weight.")] = None
     embed_tables: Annotated[
         Literal["whole", "definition"],
         typer.Option(help="Embed whole tables, or their titles and the names of their rows and columns."),
@@ -262,9 +251,9 @@ class Models:
             **{f"{option} llm": value == "llm" for option, value in by_llm.items()},
         }  # fmt: skip
         check_makers(made_kinds(given.views), given.views_by)
-        for option in (name for name, wanted in work.items() if wanted and given.llm is None):
-            raise ProblemError(f"{option} needs the name of a model", "--llm NAME")
-        if given.llm is not None and not any(work.values()):
+        if given.llm is None:
+            refuse(work, "{} needs the name of a model", "--llm NAME")
+        elif not any(work.values()):
             raise ProblemError("--llm needs to be told what for", ", ".join(work))
         if given.divided and given.segmentation is None:
             raise ProblemError("--segment-under is about sections by meaning", "--segmentation embedding, or llm")

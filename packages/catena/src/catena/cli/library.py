@@ -16,8 +16,8 @@ import typer
 from catena.cli.console import err, out, printable, write_json
 from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files, unread
 from catena.cli.index_options import IndexOptions, MadeBy
-from catena.cli.options import AsJson, DryRun, FilePaths, LibraryPath, grouped
-from catena.cli.progress import progress
+from catena.cli.options import AsJson, DryRun, FilePaths, LibraryPath, flag, grouped
+from catena.cli.progress import notes_of, progress
 from catena.library.discovery import discover, path_text
 from catena.model.near_names import meant
 
@@ -39,15 +39,13 @@ def index(
     *,
     library: LibraryPath,
     options: IndexOptions,
-    graph: Annotated[
-        bool, typer.Option("--graph", help="Keep a graph of the passages, for `catena search --graph`.")
-    ] = False,
+    graph: Annotated[bool, flag("--graph", "Keep a graph of the passages, for `catena search --graph`.")] = False,
     graph_keywords: Annotated[
         MadeBy | None, typer.Option(help="Find its keywords without a model or with it [offline].")
     ] = None,
     plan: DryRun = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Delete documents from the library whose files are gone from disk.")
+        bool, flag("--prune", "Delete documents from the library whose files are gone from disk.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -162,10 +160,9 @@ def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callab
 
         def notes() -> str:
             seconds = max(time.monotonic() - began, 0.001)
-            made = [f"{pages / seconds:.0f} pages/s"] * bool(pages) + [f"{chunks / seconds:.0f} chunks/s"] * bool(
-                chunks
-            )
-            return ", ".join(made + [f"{answers} answers"] * bool(answers) + [f"{kept} kept"] * bool(kept))
+            paces = {"pages": pages, "chunks": chunks}
+            made = [f"{count / seconds:.0f} {name}/s" for name, count in paces.items() if count]
+            return ", ".join(filter(None, (*made, notes_of(answers=answers, kept=kept))))
 
         def tell(step: Progress) -> None:
             nonlocal pages, chunks

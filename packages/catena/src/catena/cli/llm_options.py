@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
 from catena.cli.console import out, printable, write_json
-from catena.cli.failures import ProblemError, stopped_with
-from catena.cli.options import given_options
+from catena.cli.failures import ProblemError, refuse, stopped_with
+from catena.cli.options import given_options, option
 from catena.cli.progress import asking_bar
 
 if TYPE_CHECKING:
@@ -32,22 +30,16 @@ JOURNAL = Path("catena-journal.db")
 class CallOptions:
     """Options of every command that asks a model: its address, and the pace and size of requests; see `grouped`."""
 
-    base_url: Annotated[str | None, typer.Option(metavar="URL", help="Where the model is, if not at OpenAI.")] = None
+    base_url: Annotated[str | None, option("URL", "Where the model is, if not at OpenAI.")] = None
     model_timeout: Annotated[
-        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Wait so long for a sign of the model [120].")
+        float | None, option("SECONDS", "Wait so long for a sign of the model [120].", min=0.1)
     ] = None
-    concurrency: Annotated[int | None, typer.Option(min=1, metavar="N", help="Ask so many things at once [8].")] = (
+    concurrency: Annotated[int | None, option("N", "Ask so many things at once [8].", min=1)] = None
+    requests_per_minute: Annotated[float | None, option("N", "Ask no faster [as fast as it answers].", min=0.01)] = (
         None
     )
-    requests_per_minute: Annotated[
-        float | None, typer.Option(min=0.01, metavar="N", help="Ask no faster [as fast as it answers].")
-    ] = None
-    max_output_tokens: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Of one reply [by what it is asked for].")
-    ] = None
-    reasoning_effort: Annotated[
-        str | None, typer.Option(metavar="WORD", help="How long the model may think: low, medium, high.")
-    ] = None
+    max_output_tokens: Annotated[int | None, option("N", "Of one reply [by what it is asked for].", min=1)] = None
+    reasoning_effort: Annotated[str | None, option("WORD", "How long the model may think: low, medium, high.")] = None
 
     def require(self, model: str | None, naming: str = "--llm NAME", **also: object) -> None:
         """Refuse options about a model where none is named.
@@ -60,9 +52,9 @@ class CallOptions:
         Raises:
             ProblemError: there is one.
         """
-        more = [f"--{name.replace('_', '-')}" for name, value in also.items() if value]
-        for option in (*given_options(self), *more) if model is None else ():
-            raise ProblemError(f"{option} needs the name of a model", naming)
+        if model is None:
+            more = {f"--{name.replace('_', '-')}": value for name, value in also.items()}
+            refuse(dict.fromkeys(given_options(self), True) | more, "{} needs the name of a model", naming)
 
     def opened_llm(self, model: str) -> OpenAILLM:
         """Return the model before any work is done: a missing key or extra is said at once.
@@ -107,18 +99,10 @@ class CallOptions:
 class ModelOptions(CallOptions):
     """The options of commands that keep a model's replies and count what they cost."""
 
-    journal: Annotated[
-        Path | None, typer.Option(metavar="PATH", help=f"Keep replies there, paid for once [{JOURNAL} here].")
-    ] = None
-    price_in: Annotated[
-        float | None, typer.Option(min=0, metavar="MONEY", help="Of a million tokens read by the model.")
-    ] = None
-    price_out: Annotated[
-        float | None, typer.Option(min=0, metavar="MONEY", help="Of a million tokens written by it.")
-    ] = None
-    budget: Annotated[
-        float | None, typer.Option(min=0, metavar="MONEY", help="Stop before more than this is spent.")
-    ] = None
+    journal: Annotated[Path | None, option("PATH", f"Keep replies there, paid for once [{JOURNAL} here].")] = None
+    price_in: Annotated[float | None, option("MONEY", "Of a million tokens read by the model.", min=0)] = None
+    price_out: Annotated[float | None, option("MONEY", "Of a million tokens written by it.", min=0)] = None
+    budget: Annotated[float | None, option("MONEY", "Stop before more than this is spent.", min=0)] = None
 
     @property
     def spending(self) -> Spending:

@@ -11,7 +11,7 @@ import typer
 
 from catena.cli.console import out, printable, tell, tell_written, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
-from catena.cli.options import AsJson, LibraryFolder, QuestionFile
+from catena.cli.options import AsJson, LibraryFolder, QuestionFile, option, picture
 from catena.cli.progress import asking_bar, counted
 from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
 from catena.model.errors import needs
@@ -49,13 +49,8 @@ def evaluate(
     level: Annotated[float, typer.Option(help="Of the confidence intervals, in (0, 1).")] = 0.95,
     route: RouteOption = None,
     fusion: FusionOption = "score",
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="Draw recall by kind of question (package catena-view)."),
-    ] = None,
-    curve: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|html", help="Draw recall over ranks (package catena-view).")
-    ] = None,
+    plot: Annotated[Path | None, picture("Draw recall by kind of question")] = None,
+    curve: Annotated[Path | None, picture("Draw recall over ranks")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a library every question of a file, and report what it found, by kind of question.
@@ -220,7 +215,7 @@ def tune(
     folds: Annotated[int, typer.Option(min=2, help="Questions about one document share a fold.")] = 5,
     depth: Annotated[int, typer.Option(min=1, help="Hits asked of each route.")] = 100,
     save: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Keep the weights for `catena search --tuned`.")
+        Path | None, option("FILE", "Keep the weights for `catena search --tuned`.", "--out", "-o")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -334,14 +329,10 @@ def calibrate(
     library: LibraryFolder,
     questions: QuestionFile,
     *,
-    save: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Keep the calibration as JSON.")
-    ] = None,
+    save: Annotated[Path | None, option("FILE", "Keep the calibration as JSON.", "--out", "-o")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Hits looked at per question.")] = 100,
     date: Annotated[str, typer.Option(help="Kept in the file, e.g. 2026-11-21.")] = "",
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|html", help="Draw the reliability diagram (package catena-view).")
-    ] = None,
+    plot: Annotated[Path | None, picture("Draw the reliability diagram")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit what a library's fused scores say about relevance, on labelled questions, by cross-validation.

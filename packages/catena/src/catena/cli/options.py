@@ -133,6 +133,21 @@ def given_options(group: Any) -> dict[str, Any]:
     return found
 
 
+def option(metavar: str, told: str, *names: str, **more: Any) -> Any:
+    """Return an option that takes a value: what stands for the value in the help, the help, names, and limits."""
+    return typer.Option(*names, metavar=metavar, help=told, **more)
+
+
+def flag(name: str, told: str) -> Any:
+    """Return an option that is given or not, and has no other name for not."""
+    return typer.Option(name, help=told)
+
+
+def picture(told: str) -> Any:
+    """Return the option of a file into which catena-view draws."""
+    return option("FILE.png|html", f"{told} (package catena-view).")
+
+
 def file_path(given: str) -> Path:
     """Return the path that is given; Path("") would be the current folder.
 
@@ -148,54 +163,47 @@ FilePaths: TypeAlias = Annotated[
     list[Path], typer.Argument(metavar="PATH…", help="Files, and folders to search for files.", parser=file_path)
 ]
 LibraryPath: TypeAlias = Annotated[
-    Path, typer.Option("--library", "-l", metavar="PATH", envvar="CATENA_LIBRARY", help="The folder of the library.")
+    Path, option("PATH", "The folder of the library.", "--library", "-l", envvar="CATENA_LIBRARY")
 ]
 LibraryFolder: TypeAlias = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The folder of the library.")]
 QuestionFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with known answers, one a line.")
 ]
 QuestionText: TypeAlias = Annotated[str, typer.Argument(metavar="QUESTION", help="What you would ask a colleague.")]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON value to stdout.")]
-DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--plan", help="Say how much the model would be asked, and ask nothing.")
-]
+AsJson: TypeAlias = Annotated[bool, flag("--json", "Write one JSON value to stdout.")]
+DryRun: TypeAlias = Annotated[bool, flag("--plan", "Say how much the model would be asked, and ask nothing.")]
 Password: TypeAlias = Annotated[
     str | None, typer.Option("--password", envvar="CATENA_PASSWORD", help="The password of encrypted PDFs.")
 ]
 ReadingTime: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        "--timeout", min=0.001, metavar="SECONDS",
-        help="Longest time to read one page; a file may take as long, and 1/30 of it more for each page [60].",
+    option(
+        "SECONDS",
+        "Longest time to read one page; a file may take as long, and 1/30 of it more for each page [60].",
+        "--timeout",
+        min=0.001,
     ),
-]  # fmt: skip
+]
 ReadingMemory: TypeAlias = Annotated[
-    float | None,
-    typer.Option("--memory", min=1, max=1e9, metavar="MB", help="Most memory to read one file (on Linux) [1000]."),
+    float | None, option("MB", "Most memory to read one file (on Linux) [1000].", "--memory", min=1, max=1e9)
 ]
 NoHiddenText: TypeAlias = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--no-hidden-text",
-        help="Leave out text that is not to be seen on the page of a PDF: white, invisible (also OCR), off the page.",
+        "Leave out text that is not to be seen on the page of a PDF: white, invisible (also OCR), off the page.",
     ),
 ]
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
 EntityNames: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--entity", metavar="NAME", help="One more name in the question; may be given several times."),
+    list[str] | None, option("NAME", "One more name in the question; may be given several times.", "--entity")
 ]
 KeepNeighbours: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--keep-neighbours", help="Of a name that is not in the library, show passages about names like it."
-    ),
+    bool, flag("--keep-neighbours", "Of a name that is not in the library, show passages about names like it.")
 ]
-NoNames: TypeAlias = Annotated[
-    bool, typer.Option("--no-names", help="Rank by the whole question; look for no names in it.")
-]
+NoNames: TypeAlias = Annotated[bool, flag("--no-names", "Rank by the whole question; look for no names in it.")]
 WhereOption: TypeAlias = Annotated[
-    str | None, typer.Option("--where", metavar="JSON", help='A filter, e.g. \'{"page": {"$lte": 20}}\'.')
+    str | None, option("JSON", 'A filter, e.g. \'{"page": {"$lte": 20}}\'.', "--where")
 ]
 
 
@@ -242,7 +250,7 @@ class ReadingChoices:
         Literal["pypdf", "pypdfium2"], typer.Option(help="What reads PDF; pypdfium2 is faster (extra fast-pdf).")
     ] = "pypdf"
     ruled_tables: Annotated[
-        bool, typer.Option("--ruled-tables", help="Find tables with drawn borders (slower; extra tables).")
+        bool, flag("--ruled-tables", "Find tables with drawn borders (slower; extra tables).")
     ] = False
     timeout: ReadingTime = None
     memory: ReadingMemory = None

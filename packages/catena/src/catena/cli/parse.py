@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, printable, tell, write_json, write_text
+from catena.cli.console import err, picked, printable, tell, write_json, write_text
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
 from catena.cli.llm_options import ModelOptions, stoppable, write_plan
-from catena.cli.options import AsJson, DryRun, Given, NoHiddenText, ReadingChoices, fields_of, grouped
-from catena.cli.progress import counted, progress
+from catena.cli.options import (
+    AsJson,
+    DryRun,
+    Given,
+    NoHiddenText,
+    ReadingChoices,
+    fields_of,
+    grouped,
+    option,
+    picture,
+)
+from catena.cli.progress import counted, notes_of, progress
 from catena.formatting.llm_markdown import FormatOptions
 from catena.model.errors import ParseError, needs
 
@@ -34,24 +44,15 @@ def parse(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="PDF, HTML, Markdown or text files.")],
     *,
     target: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="PATH", help="Write there, not to stdout; of several files, a folder."),
+        Path | None, option("PATH", "Write there, not to stdout; of several files, a folder.", "--out", "-o")
     ] = None,
-    llm: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Let this OpenAI-compatible model write the Markdown.")
-    ] = None,
+    llm: Annotated[str | None, option("MODEL", "Let this OpenAI-compatible model write the Markdown.")] = None,
     asking: ModelOptions,
     plan: DryRun = False,
     windows: Annotated[Given, fields_of(FormatOptions, only_with="--llm", window="--window", padding="--padding")],
-    fidelity: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="With --llm: write how faithful each page is.")
-    ] = None,
+    fidelity: Annotated[Path | None, option("FILE.json", "With --llm: write how faithful each page is.")] = None,
     fidelity_plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png|html",
-            help="With --llm: draw it, of several files into FILE-1, FILE-2, … (package catena-view).",
-        ),
+        Path | None, picture("With --llm: draw it, of several files into FILE-1, FILE-2, …")
     ] = None,
     reading: ReadingChoices,
     no_hidden_text: NoHiddenText = False,
@@ -109,25 +110,13 @@ def _read(
     files: Sequence[Path], preparation: Preparation, password: str | None, *, layout: bool
 ) -> tuple[dict[Path, Parsed], dict[Path, ParseError]]:
     """Read the files; of several, those that cannot be read are returned with the reason."""
-    from catena import parsing
     from catena.library.pipeline import read
 
     parsed: dict[Path, Parsed] = {}
     failed: dict[Path, ParseError] = {}
     for file in counted(files, "reading", "files"):
         try:
-            if layout:
-                parsed[file] = read(file, preparation, source=str(file), password=password)
-            else:
-                parsed[file] = parsing.parse(
-                    file,
-                    source=str(file),
-                    password=password,
-                    limits=preparation.limits,
-                    engine=preparation.engine,
-                    ruled_tables=preparation.ruled_tables,
-                    hidden_text=preparation.hidden_text,
-                )
+            parsed[file] = read(file, preparation, source=str(file), password=password, layout=layout)
         except ParseError as error:
             failed[file] = error
             if len(files) == 1:
@@ -197,14 +186,7 @@ def _as_json(parsed: Parsed, sections: Sequence[Section], report: FidelityReport
     noted = {note.page: note for note in parsed.notes if note.state != "hidden"}
     starts = (*document.page_starts, len(document.text))
     return {
-        "document": {
-            "id": document.id,
-            "title": document.title,
-            "source": document.source,
-            "media_type": document.media_type,
-            "metadata": document.metadata,
-            "text": document.text,
-        },
+        "document": picked(document, "id title source media_type metadata text"),
         "state": parsed.state,
         "pages": [
             {
@@ -341,7 +323,6 @@ def _progress(windows: int) -> Iterator[Any]:
             second = event.purpose == PURPOSE_AGAIN
             done, again = done + (not second), again + second
             kept += event.kind == "cached"
-            notes = [f"{kept} kept"] * bool(kept) + [f"{again} again"] * bool(again)
-            show(completed=done, notes=", ".join(notes))
+            show(completed=done, notes=notes_of(kept=kept, again=again))
 
         yield watch

@@ -83,17 +83,10 @@ def progress(what: str, noun: str = "", total: int | None = None) -> Iterator[Te
     drawn = console.is_terminal and not console.is_dumb_terminal and not PLAIN.get()
     with _bar(state, console) if drawn else _lines(state, console) as show:
 
-        def tell(
-            *,
-            completed: int | None = None,
-            total: int | None = None,
-            notes: str | None = None,
-            what: str | None = None,
-        ) -> None:
-            state.completed = state.completed if completed is None else completed
-            state.total = state.total if total is None else total
-            state.notes = state.notes if notes is None else notes
-            state.what = state.what if what is None else what
+        def tell(**changed: int | str | None) -> None:
+            for name, value in changed.items():
+                if value is not None:
+                    setattr(state, name, value)
             show()
 
         yield tell
@@ -152,6 +145,11 @@ def _clock_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def notes_of(**counts: int) -> str:
+    """Return e.g. "3 kept, 1 failed": what there is none of is left out."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
 @contextmanager
 def asking_bar(what: str, noun: str) -> Iterator[Callable[[Event], None]]:
     """Show how far a run is.
@@ -169,7 +167,6 @@ def asking_bar(what: str, noun: str) -> Iterator[Callable[[Event], None]]:
         def tell(event: Event) -> None:
             nonlocal kept, failed
             kept, failed = kept + (event.kind == "cached"), failed + (event.kind == "failed")
-            notes = [f"{kept} kept"] * bool(kept) + [f"{failed} failed"] * bool(failed)
-            show(completed=event.done, total=event.total, notes=", ".join(notes))
+            show(completed=event.done, total=event.total, notes=notes_of(kept=kept, failed=failed))
 
         yield tell

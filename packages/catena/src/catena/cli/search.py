@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from catena.cli.console import out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, check_question, stands_nowhere, tell_degraded, tell_unknown
+from catena.cli.console import out, picked, write_json
+from catena.cli.failures import SOME_FAILED, ProblemError, check_question, refuse, stands_nowhere, tell_found
 from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.graph_search import GraphChoices, chains_as_json, chains_of, check_graph, show_chains
 from catena.cli.options import (
@@ -22,9 +22,11 @@ from catena.cli.options import (
     WhereOption,
     fields_of,
     filter_of,
+    flag,
     given_options,
     grouped,
     listed,
+    option,
 )
 from catena.cli.segment_search import SegmentSettings, check_kind, segments_of, tell_segments
 from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
@@ -55,8 +57,7 @@ class ViewsWanted:
     """The options about views that are searched."""
 
     views: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND,…|all", help="Search these views: headed, keywords, summary, questions."),
+        list[str] | None, option("KIND,…|all", "Search these views: headed, keywords, summary, questions.")
     ] = None
     rule: Annotated[
         Literal["paper", "exact", "rank", "score"] | None,
@@ -98,8 +99,7 @@ class ViewsWanted:
             "--beta": weights.beta is not None, "--tuned": weights.tuned is not None, "--adapted": weights.adapted,
             "--entity, --keep-neighbours and --no-names": about_names,
         }  # fmt: skip
-        for option in (name for name, given in unused.items() if given):
-            raise ProblemError(f"--views obeys no {option}", "--alpha, --route, --where and --rule with it")
+        refuse(unused, "--views obeys no {}", "--alpha, --route, --where and --rule with it")
 
 
 @grouped
@@ -107,38 +107,27 @@ def search(
     question: QuestionText,
     *,
     library: LibraryPath,
-    k: Annotated[
-        float | None, typer.Option("--k", "-k", min=1, metavar="N", help="How many [10; of views 3, or 1.5].")
-    ] = None,
+    k: Annotated[float | None, option("N", "How many [10; of views 3, or 1.5].", "--k", "-k", min=1)] = None,
     route: RouteOption = None,
     where: WhereOption = None,
     fusion: FusionOption = "score",
     by_hand: Annotated[Given, fields_of(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
-    tuned: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The weights that `catena tune --out` wrote.")
-    ] = None,
+    tuned: Annotated[Path | None, option("FILE", "The weights that `catena tune --out` wrote.")] = None,
     adapted: Annotated[
-        bool,
-        typer.Option("--adapted", help="Weights by the shape of the library: its headings, documents and pages."),
+        bool, flag("--adapted", "Weights by the shape of the library: its headings, documents and pages.")
     ] = False,
     names: NameOptions,
-    figures: Annotated[bool, typer.Option("--figures", help="Search figures only, and show their files.")] = False,
-    section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
+    figures: Annotated[bool, flag("--figures", "Search figures only, and show their files.")] = False,
+    section: Annotated[bool, flag("--section", "Show the whole sections of the passages.")] = False,
     by_views: ViewsWanted,
     passages: Annotated[
-        bool, typer.Option("--passages", help="Read the best passages of what is found, within --budget-tokens.")
+        bool, flag("--passages", "Read the best passages of what is found, within --budget-tokens.")
     ] = False,
     budget_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Most tokens of all passages [1000], of all segments [2000], or with --graph."
-        ),
+        int | None, option("N", "Most tokens of all passages [1000], of all segments [2000], or with --graph.", min=1)
     ] = None,
     segments: Annotated[
-        bool,
-        typer.Option(
-            "--segments", help="Find segments, which are runs of adjacent chunks; the next options are about them."
-        ),
+        bool, flag("--segments", "Find segments, which are runs of adjacent chunks; the next options are about them.")
     ] = False,
     about: SegmentSettings,
     chains: GraphChoices,
@@ -171,7 +160,9 @@ def search(
             "--graph": chains.graph,
         }
     )  # fmt: skip
-    _check_passages(passages, {"-k": k, "--section": section})
+    if passages:
+        what = "{}: with --passages, as many are read as the budget holds"
+        refuse({"-k": k, "--section": section}, what, "--budget-tokens for how much")
     options: SegmentSearchOptions = {"where": filter_of(where), **names.search()}
     weights = Weights(routes=route_names(route), fusion=fusion, **by_hand, tuned=tuned, adapted=adapted)
     by_views.check(k, weights, about_names=names.any_given)
@@ -220,9 +211,7 @@ def _tell_passages(
         ranking, kinds = _searched(opened, asked, options)
         shown = shown_figures(opened, ranking.hits)
         sections = [opened.section(hit) for hit in ranking.hits] if section else None
-    tell_degraded(ranking.degraded)
-    if ranking.hits:
-        tell_unknown(ranking)
+    tell_found(ranking)
     if as_json:
         write_json(_as_json(asked, ranking, kinds, ranking_as_json(asked.question, ranking, sections, shown)))
     elif ranking.hits:
@@ -257,9 +246,7 @@ def _tell_chains(
             fusion=formula(opened), budget_tokens=budget_tokens,
         )  # fmt: skip
     ranking = found.ranking
-    tell_degraded(ranking.degraded)
-    if ranking.hits:
-        tell_unknown(ranking)
+    tell_found(ranking)
     if as_json:
         write_json({**ranking_as_json(question, ranking), **chains_as_json(found)})
     else:
@@ -317,13 +304,6 @@ def _tokens(hits: Sequence[Hit]) -> int:
     return sum(count_tokens(hit.chunk.text) for hit in hits)
 
 
-def _check_passages(passages: bool, others: Mapping[str, object]) -> None:
-    """Raise where an option leaves nothing to do for the budget of passages."""
-    for option in (name for name, value in others.items() if value and passages):
-        what = f"{option}: with --passages, as many are read as the budget holds"
-        raise ProblemError(what, "--budget-tokens for how much")
-
-
 def _nothing_found(ranking: Ranking, asked: _Asked) -> ProblemError:
     if ranking.unknown:
         return stands_nowhere(ranking)
@@ -345,9 +325,7 @@ def ranking_as_json(
     whole: Sequence[Segment | None] = sections or [None] * len(ranking.hits)
     return {
         "question": question,
-        "scale": ranking.scale,
-        "degraded": ranking.degraded,
-        "unknown": ranking.unknown,
+        **picked(ranking, "scale degraded unknown"),
         "hits": [
             _hit(rank, *pair) | _figure(pair[0], figures or {})
             for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)
@@ -363,8 +341,8 @@ def _figure(hit: Hit, figures: Mapping[str, tuple[Figure, Path | None]]) -> dict
 def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
     from catena.model.places import citation
 
-    found = {"rank": rank, "score": hit.score, "citation": citation(hit.chunk), "provenance": hit.provenance}
-    return {**found, "chunk": hit.chunk, **({} if section is None else {"section": section})}
+    found = {"rank": rank, "score": hit.score, "citation": citation(hit.chunk), **picked(hit, "provenance chunk")}
+    return found if section is None else {**found, "section": section}
 
 
 def _show(
@@ -412,19 +390,9 @@ def found_by_views(
         views=kinds,
         rule=_rule(wanted.rule),
         routes=weights.routes or _ROUTES,
-        fusion=_fusion(weights, ViewSearch().fusion),
+        fusion=weights.of_view(ViewSearch().fusion),
     )
     return opened.search_views(question, how, k=k, where=where), kinds
-
-
-def _fusion(weights: Weights, usual: Fusion) -> Fusion:
-    from catena.retrieval.fusion import RankFusion, ScoreFusion
-
-    if weights.fusion == "rank":
-        return RankFusion()
-    if weights.alpha is None or not isinstance(usual, ScoreFusion):
-        return usual
-    return replace(usual, alpha=weights.alpha)
 
 
 def _held(held: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +10,14 @@ import typer
 
 from catena.cli.console import err, out, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, tell_degraded
-from catena.cli.llm_options import ModelOptions, stoppable, write_plan
-from catena.cli.options import AsJson, DryRun, Given, ReadingChoices, fields_of, grouped
+from catena.cli.llm_options import AskedModel, ModelOptions, stoppable, write_plan
+from catena.cli.options import AsJson, DryRun, Given, ReadingChoices, fields_of, grouped, option
 from catena.structure.segmentation import SegmentOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from catena.effects import Services, Step
+    from catena.effects import Step
     from catena.model import Document
     from catena.structure.segment_repair import Repair
     from catena.structure.segment_tree import Segmentation
@@ -29,8 +28,7 @@ def segment(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF, HTML, Markdown or text file.")],
     *,
     llm: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Let this OpenAI-compatible model divide it, and name the parts."),
+        str | None, option("MODEL", "Let this OpenAI-compatible model divide it, and name the parts.")
     ] = None,
     divided: Annotated[Given, fields_of(SegmentOptions, under="--under")],
     asking: ModelOptions,
@@ -44,13 +42,16 @@ def segment(
     model is read from CATENA_API_KEY or OPENAI_API_KEY; replies are kept in the journal, so that nothing is paid for
     twice. `catena index --segmentation` divides files so while it indexes them.
     """
+    from catena.effects import Services, run
     from catena.effects import plan as planned
-    from catena.effects import run
+    from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library.pipeline import read
     from catena.structure.segmentation import PLANNED_ANSWERS
 
-    asking.require(llm, plan=plan)
-    with _services(llm, asking, dry=plan) as services:
+    asked = AskedModel(llm=llm, options=asking, plan=plan)
+    asked.check()
+    with asked.services() as opened:
+        services = Services(embedder=StaticEmbedder()) if llm is None else opened
         document = read(file, reading.preparation(), source=str(file), password=reading.password).document
         step = _step(document, llm, divided)
         if plan:
@@ -68,19 +69,6 @@ def segment(
         _show(document, segmentation)
     if not segmentation.sections:
         raise ProblemError(f"{file} has no text to divide", "a file with text; a scan needs OCR", SOME_FAILED)
-
-
-@contextmanager
-def _services(llm: str | None, asking: ModelOptions, *, dry: bool) -> Iterator[Services]:
-    """Open the model and its journal, or the shipped embedding."""
-    if llm is not None:
-        with asking.services(llm, dry=dry) as services:
-            yield services
-        return
-    from catena.effects import Services
-    from catena.enrichment.static_embedding import StaticEmbedder
-
-    yield Services(embedder=StaticEmbedder())
 
 
 def _step(document: Document, llm: str | None, divided: Given) -> Step[Segmentation]:

@@ -7,16 +7,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from catena.cli.console import out, printable, tell_written, write_json, write_text
-from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, stands_nowhere, tell_degraded, tell_unknown
+from catena.cli.console import out, picked, printable, tell_written, write_json, write_text
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, refuse, stands_nowhere, tell_found
 from catena.cli.llm_options import CallOptions
-from catena.cli.options import Given, fields_of
+from catena.cli.options import Given, fields_of, flag, option, picture
 from catena.model.errors import needs
 from catena.segments.params import ExtractionParams
 
@@ -37,6 +38,12 @@ OTHERS_SHOWN = 20
 """So many chunks that are in no segment are explained in a terminal: a search weighs some hundred."""
 RERANKER_KEYS = {"cohere": "CO_API_KEY", "voyage": "VOYAGE_API_KEY"}
 """Service -> the variable of the environment that holds its key."""
+RERANKERS = {
+    "cohere": ("cohere", "CohereReranker"),
+    "voyage": ("voyage", "VoyageReranker"),
+    "cross-encoder": ("sentence_transformers", "CrossEncoderReranker"),
+}
+"""Kind of reranker -> its module in catena.backends and its class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +76,16 @@ class SegmentChoices:
     ] = None
     calibration: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.json|cohere|voyage|rank",
-            help="What scores say about relevance: a fit in a file, a preset, or only their order [rank].",
+        option(
+            "FILE.json|cohere|voyage|rank",
+            "What scores say about relevance: a fit in a file, a preset, or only their order [rank].",
         ),
     ] = None
     rerank: Annotated[
         str | None,
-        typer.Option(
-            metavar="cohere:MODEL|voyage:MODEL|cross-encoder:PATH",
-            help="Score question and chunk together; keys are read from CO_API_KEY, VOYAGE_API_KEY.",
+        option(
+            "cohere:MODEL|voyage:MODEL|cross-encoder:PATH",
+            "Score question and chunk together; keys are read from CO_API_KEY, VOYAGE_API_KEY.",
         ),
     ] = None
 
@@ -205,15 +212,10 @@ class SegmentSettings(SegmentChoices):
     taking: Annotated[Given, fields_of(ExtractionParams, selection="--selection", order="--order")] = field(
         default_factory=dict
     )
-    llm: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="The OpenAI-compatible model for --queries llm.")
-    ] = None
+    llm: Annotated[str | None, option("MODEL", "The OpenAI-compatible model for --queries llm.")] = None
     asking: CallOptions = field(default_factory=CallOptions)
-    explain: Annotated[bool, typer.Option("--explain", help="Show what every chunk is worth, and why.")] = False
-    curve: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png|html", help="Draw what the chunks are worth (package catena-view)."),
-    ] = None
+    explain: Annotated[bool, flag("--explain", "Show what every chunk is worth, and why.")] = False
+    curve: Annotated[Path | None, picture("Draw what the chunks are worth")] = None
 
     @property
     def settings(self) -> Given:
@@ -250,10 +252,10 @@ def check_kind(segments: bool, about_segments: Sequence[str], about_hits: Mappin
     Raises:
         ProblemError: there is one.
     """
-    for option in () if segments else about_segments:
-        raise ProblemError(f"{option} is about segments", "--segments with it")
-    for option in (name for name, value in about_hits.items() if value and segments):
-        raise ProblemError(f"{option} is about passages, and segments are asked for", "--budget-tokens for how much")
+    if segments:
+        what = "{} is about passages, and segments are asked for"
+        refuse(about_hits, what, "--budget-tokens for how much")
+    refuse(dict.fromkeys(() if segments else about_segments, True), "{} is about segments", "--segments with it")
 
 
 def opened_reranker(named: str) -> Reranker:
@@ -265,7 +267,7 @@ def opened_reranker(named: str) -> Reranker:
         ServiceError: the model cannot be loaded.
     """
     kind, _, model = named.partition(":")
-    if kind not in (*RERANKER_KEYS, "cross-encoder"):
+    if kind not in RERANKERS:
         raise ProblemError(f"--rerank knows no {kind!r}", "--rerank cohere:MODEL, voyage:MODEL or cross-encoder:PATH")
     if not model:
         raise ProblemError(
@@ -273,17 +275,9 @@ def opened_reranker(named: str) -> Reranker:
         )
     if kind in RERANKER_KEYS and not os.environ.get(RERANKER_KEYS[kind], "").strip():
         raise ProblemError(f"there is no key for {kind}", f"setting {RERANKER_KEYS[kind]} in the environment")
-    if kind == "cohere":
-        from catena.backends.cohere import CohereReranker
-
-        return CohereReranker(model)
-    if kind == "voyage":
-        from catena.backends.voyage import VoyageReranker
-
-        return VoyageReranker(model)
-    from catena.backends.sentence_transformers import CrossEncoderReranker
-
-    return CrossEncoderReranker(model)
+    module, name = RERANKERS[kind]
+    made: Reranker = getattr(import_module(f"catena.backends.{module}"), name)(model)
+    return made
 
 
 def segments_of(
@@ -328,9 +322,7 @@ def tell_segments(question: str, found: Extraction, choices: SegmentSettings, *,
     Raises:
         ProblemError: nothing was found.
     """
-    tell_degraded(found.degraded)
-    if found.segments:
-        tell_unknown(found)
+    tell_found(found)
     if choices.curve is not None and found.considered.documents:
         with needs("catena-view"):
             from catena_view.plots.segments import relevance_curve
@@ -365,10 +357,7 @@ def segments_as_json(question: str, found: Extraction, *, explained: bool = Fals
         "question": question,
         "queries": found.asked,
         "scale": "value",
-        "value": found.value,
-        "params": found.params,
-        "degraded": found.degraded,
-        "unknown": found.unknown,
+        **picked(found, "value params degraded unknown"),
         "segments": [_as_data(rank, hit) for rank, hit in enumerate(found.segments, start=1)],
         **({"explanation": explain(found).as_dict()} if explained else {}),
     }
@@ -383,8 +372,7 @@ def _as_data(rank: int, hit: SegmentHit) -> dict[str, Any]:
         "value": hit.value,
         "citation": citation(hit.segment),
         "header": segment_header(hit.segment),
-        "queries": hit.queries,
-        "segment": hit.segment,
+        **picked(hit, "queries segment"),
     }
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import out, printable, tell, write_json
+from catena.cli.console import out, picked, printable, tell, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, no_files, split_hint, tell_degraded
 from catena.cli.index_options import Language, MadeBy, ViewKinds, check_makers, made_kinds, makers_of
 from catena.cli.llm_options import AskedModel, ModelOptions, done
-from catena.cli.options import AsJson, DryRun, FilePaths, ReadingChoices, grouped
+from catena.cli.options import AsJson, DryRun, FilePaths, ReadingChoices, grouped, option
 from catena.cli.progress import counted
 from catena.model.errors import ParseError
 
@@ -34,9 +34,7 @@ def views(
     *,
     kinds: ViewKinds = None,
     by: Annotated[MadeBy | None, typer.Option(help="Make them without a model or with it [offline].")] = None,
-    llm: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="The OpenAI-compatible model for --by llm.")
-    ] = None,
+    llm: Annotated[str | None, option("MODEL", "The OpenAI-compatible model for --by llm.")] = None,
     language: Language = None,
     asking: ModelOptions,
     plan: DryRun = False,
@@ -141,11 +139,7 @@ def _as_data(made: _Made, kinds: Sequence[str]) -> dict[str, Any]:
     sections = [
         {
             "citation": citation(chunk),
-            "path": chunk.path,
-            "pages": chunk.pages,
-            "lines": chunk.lines,
-            "start": chunk.start,
-            "end": chunk.end,
+            **picked(chunk, "path pages lines start end"),
             "tokens": _tokens(chunk),
             "views": {kind: made.texts.get((chunk.id, kind), []) for kind in kinds},
         }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -134,10 +134,15 @@ class Weights:
             return None
         return self._changed(opened.formula(self.routes or (None if own_routes else DEFAULT_ROUTES)))
 
+    def of_view(self, usual: Fusion) -> Fusion:
+        """Return what joins the routes within one view, where `usual` does if nothing was said."""
+        from catena.retrieval.fusion import RankFusion, ScoreFusion
+
+        if self.fusion == "rank":
+            return RankFusion()
+        return self._changed(usual) if isinstance(usual, ScoreFusion) else usual
+
     def _changed(self, formula: ScoreFusion) -> ScoreFusion:
         """Return a formula with the weights that were given."""
-        return replace(
-            formula,
-            alpha=formula.alpha if self.alpha is None else self.alpha,
-            beta=formula.beta if self.beta is None else self.beta,
-        )
+        given: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta}
+        return replace(formula, **{name: weight for name, weight in given.items() if weight is not None})

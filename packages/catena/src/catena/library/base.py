@@ -67,23 +67,18 @@ class LibraryContents(HeldDocuments, Store, Protocol):
 
     def get(self, document_id: str, *, pictures: bool = True) -> Entry:
         """Return a document, its figures only where `pictures` is true."""
-        ...
 
     def figure(self, document_id: str, name: str) -> Figure:
         """Return a figure by its file name."""
-        ...
 
     def has_view(self, kind: str) -> bool:
         """Return whether any chunk has a view of this kind."""
-        ...
 
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
-        ...
 
     def ledger(self) -> tuple[Outcome, ...]:
         """Return how each input ended."""
-        ...
 
 
 class BaseLibrary(ABC):

@@ -92,19 +92,15 @@ class HeldDocuments(Protocol):
 
     def fingerprint(self, document_id: str) -> str | None:
         """Return that of the document, None of an unknown one."""
-        ...
 
     def known_vectors(self, document_id: str) -> Mapping[tuple[str, str], Any]:
         """Return vectors, shape (dim,), by (kind of view, `text_digest`): what is there is not embedded again."""
-        ...
 
     def made_views(self, document_id: str) -> Held:
         """Return views by `View.made`: what is there no model writes again."""
-        ...
 
     def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
         """Return documents by id, None for one that is not there: a cut reading replaces none with more pages."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,6 +317,28 @@ def metadata_problems(found: Iterable[Found], flat: Flat | None, nested: Sequenc
             yield f"metadata[{key!r}] is a {type(value).__name__}, which a vector store refuses"
 
 
+def given(part: T | None, check: Callable[[T], Iterable[str]]) -> Check | None:
+    """Return the check of a part that a subject offers; None, which leaves it out, of one that it does not."""
+    return None if part is None else lambda: check(part)
+
+
+def copy_problems(
+    copies: Mapping[str, T], answer: Callable[[T], object], expected: object, otherwise: str
+) -> Iterator[str]:
+    """Yield which copies (pickled, serialised, cloned) of a subject answer otherwise than it does."""
+    for name, copied in copies.items():
+        try:
+            if answer(copied) != expected:
+                yield f"{name}: the copy {otherwise}"
+        except Exception as error:  # whatever copying raises
+            yield f"{name}: {said(error)}"
+
+
+async def listed(found: Awaitable[Iterable[T]]) -> list[T]:
+    """Return as a list what an async call returns."""
+    return list(await found)
+
+
 def offset_problems(found: Sequence[Found], text_of: Callable[[str], str]) -> Iterator[str]:
     """Yield slices that are not what stands at their offsets in their documents."""
     for one in found:

@@ -16,9 +16,12 @@ from catena.testing.conformance import (
     Meeting,
     async_problems,
     change_problems,
+    copy_problems,
     failure_problems,
     fingerprint_of,
+    given,
     id_problems,
+    listed,
     metadata_problems,
     offset_problems,
     overlap_problems,
@@ -81,63 +84,29 @@ def report_of_divider(subject: DividerSubject, *, blocking_detector: Detector | 
         "ids": lambda: id_problems(s.make()),
         "equal calls, equal answers": lambda: () if list(s.make()) == list(s.make()) else ("two calls differ",),
         "metadata": lambda: metadata_problems(s.make(), s.flat),
-        "offsets": None if s.text_of is None else lambda: _offsets(s),
-        "inputs unchanged": None if s.snapshot is None else lambda: _unchanged(s),
-        "async": None if s.amake is None else lambda: _async(s, blocking_detector),
-        "side by side": None if s.meeting is None else lambda: overlap_problems(s.meeting or _never),
-        "batch": None if s.one_by_one is None else lambda: _batch(s),
-        "no documents": None if s.empty is None else lambda: _nothing(s.empty, "no documents"),
-        "no words": None if s.blank is None else lambda: _blank(s),
-        "copies": (lambda: _copies(s)) if s.copies else None,
-        "failures": (lambda: failure_problems(s.failures)) if s.failures else None,
+        "offsets": given(s.text_of, lambda text_of: offset_problems(s.make(), text_of)),
+        "inputs unchanged": given(s.snapshot, lambda snapshot: change_problems(snapshot, s.make)),
+        "async": given(
+            s.amake, lambda amake: async_problems(lambda: list(s.make()), lambda: listed(amake()), blocking_detector)
+        ),
+        "side by side": given(s.meeting, overlap_problems),
+        "batch": given(s.one_by_one, lambda alone: _batch(alone, s.make)),
+        "no documents": given(s.empty, _nothing),
+        "no words": given(s.blank, lambda blank: id_problems(blank())),
+        "copies": given(
+            s.copies or None,
+            lambda copies: copy_problems(copies, lambda make: list(make()), list(s.make()), "makes other pieces"),
+        ),
+        "failures": given(s.failures or None, failure_problems),
     }
     return report_of(s.name, "divider", checks, lambda: fingerprint_of(s.make()))
 
 
-def _never(meeting: Meeting) -> AsyncMake:
-    raise LookupError(f"no divider comes to {meeting}")
-
-
-def _offsets(subject: DividerSubject) -> Iterator[str]:
-    if subject.text_of is not None:
-        yield from offset_problems(subject.make(), subject.text_of)
-
-
-def _unchanged(subject: DividerSubject) -> Iterator[str]:
-    if subject.snapshot is not None:
-        yield from change_problems(subject.snapshot, subject.make)
-
-
-def _async(subject: DividerSubject, detector: Detector | None) -> Iterator[str]:
-    if subject.amake is not None:
-        amake = subject.amake
-
-        async def work() -> list[Found]:
-            return list(await amake())
-
-        yield from async_problems(lambda: list(subject.make()), work, detector)
-
-
-def _batch(subject: DividerSubject) -> Iterator[str]:
-    if subject.one_by_one is not None and list(subject.one_by_one()) != list(subject.make()):
+def _batch(alone: Make, together: Make) -> Iterator[str]:
+    if list(alone()) != list(together()):
         yield "documents together give other pieces than each alone"
 
 
-def _nothing(make: Make | None, what: str) -> Iterator[str]:
-    if make is not None and (found := make()):
-        yield f"{len(found)} pieces are made of {what}"
-
-
-def _blank(subject: DividerSubject) -> Iterator[str]:
-    if subject.blank is not None:
-        yield from id_problems(subject.blank())
-
-
-def _copies(subject: DividerSubject) -> Iterator[str]:
-    expected = list(subject.make())
-    for name, make in subject.copies.items():
-        try:
-            if list(make()) != expected:
-                yield f"{name}: the copy makes other pieces"
-        except Exception as error:  # whatever copying raises
-            yield f"{name}: {type(error).__name__}: {error}"
+def _nothing(make: Make) -> Iterator[str]:
+    if found := make():
+        yield f"{len(found)} pieces are made of no documents"

@@ -7,9 +7,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catena.model.ids import digest
-from catena.testing.conformance import Check, ConformanceReport, Detector, async_problems, report_of
+from catena.testing.conformance import (
+    Check,
+    ConformanceReport,
+    Detector,
+    async_problems,
+    copy_problems,
+    given,
+    report_of,
+)
 
 Vector = Sequence[float]
+Embed = Callable[[list[str]], Sequence[Vector]]
 TEXTS = ("Tighten the cover screws.", "Check the seal of the cover.", "The fuse holds 3 A.")
 
 
@@ -28,12 +37,12 @@ class EmbedderSubject:
     """
 
     name: str
-    embed: Callable[[list[str]], Sequence[Vector]]
+    embed: Embed
     aembed: Callable[[list[str]], Awaitable[Sequence[Vector]]]
     embed_query: Callable[[str], Vector]
     aembed_query: Callable[[str], Awaitable[Vector]]
     unit: bool = True
-    copies: Mapping[str, Callable[[list[str]], Sequence[Vector]]] = field(default_factory=dict)
+    copies: Mapping[str, Embed] = field(default_factory=dict)
 
 
 def problems_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector | None = None) -> tuple[str, ...]:
@@ -49,30 +58,41 @@ def problems_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detecto
 def report_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector | None = None) -> ConformanceReport:
     """Return what every check of the suite gave; see `problems_of_embedder`."""
     s = subject
+
+    def plain() -> tuple[list[list[float]], list[float]]:
+        return _all(s.embed), list(s.embed_query(TEXTS[0]))
+
+    async def work() -> tuple[list[list[float]], list[float]]:
+        vectors = await s.aembed(list(TEXTS))
+        return [list(vector) for vector in vectors], list(await s.aembed_query(TEXTS[0]))
+
     checks: dict[str, Check | None] = {
         "shape": lambda: _shape(s),
-        "equal calls, equal answers": lambda: () if _all(s) == _all(s) else ("two calls differ",),
+        "equal calls, equal answers": lambda: () if _all(s.embed) == _all(s.embed) else ("two calls differ",),
         "plain numbers": lambda: _numbers(s),
         "unit length": (lambda: _unit(s)) if s.unit else None,
         "batch": lambda: _batch(s),
-        "async": lambda: _async(s, blocking_detector),
+        "async": lambda: async_problems(plain, work, blocking_detector),
         "no texts": lambda: ("vectors are made of no texts",) if list(s.embed([])) else (),
         "no words": lambda: () if len(s.embed_query("")) == len(s.embed_query(TEXTS[0])) else ("another length",),
-        "copies": (lambda: _copies(s)) if s.copies else None,
+        "copies": given(
+            s.copies or None, lambda copies: copy_problems(copies, _all, _all(s.embed), "gives other vectors")
+        ),
     }
-    return report_of(s.name, "embedder", checks, lambda: digest("vectors", str(_rounded(s))))
+    return report_of(
+        s.name,
+        "embedder",
+        checks,
+        lambda: digest("vectors", str([[round(number, 5) for number in vector] for vector in _all(s.embed)])),
+    )
 
 
-def _all(subject: EmbedderSubject) -> list[list[float]]:
-    return [list(vector) for vector in subject.embed(list(TEXTS))]
-
-
-def _rounded(subject: EmbedderSubject) -> list[list[float]]:
-    return [[round(number, 5) for number in vector] for vector in _all(subject)]
+def _all(embed: Embed) -> list[list[float]]:
+    return [list(vector) for vector in embed(list(TEXTS))]
 
 
 def _shape(subject: EmbedderSubject) -> Iterator[str]:
-    vectors = _all(subject)
+    vectors = _all(subject.embed)
     if len(vectors) != len(TEXTS):
         yield f"{len(TEXTS)} texts give {len(vectors)} vectors"
     if len({len(vector) for vector in (*vectors, list(subject.embed_query(TEXTS[0])))}) != 1:
@@ -80,12 +100,14 @@ def _shape(subject: EmbedderSubject) -> Iterator[str]:
 
 
 def _numbers(subject: EmbedderSubject) -> Iterator[str]:
-    if not all(type(number) is float and math.isfinite(number) for vector in _all(subject) for number in vector):
+    if not all(
+        type(number) is float and math.isfinite(number) for vector in _all(subject.embed) for number in vector
+    ):
         yield "a vector holds something else than finite floats, which stores refuse"
 
 
 def _unit(subject: EmbedderSubject) -> Iterator[str]:
-    for vector in _all(subject):
+    for vector in _all(subject.embed):
         if abs(math.hypot(*vector) - 1) > 1e-3:
             yield f"a vector has length {math.hypot(*vector):.4g}, not 1"
             return
@@ -93,28 +115,8 @@ def _unit(subject: EmbedderSubject) -> Iterator[str]:
 
 def _batch(subject: EmbedderSubject) -> Iterator[str]:
     alone = [subject.embed([text])[0] for text in TEXTS]
-    if not all(_near(one, other) for one, other in zip(alone, _all(subject), strict=True)):
+    if not all(_near(one, other) for one, other in zip(alone, _all(subject.embed), strict=True)):
         yield "texts together have other vectors than each alone"
-
-
-def _async(subject: EmbedderSubject, detector: Detector | None) -> Iterator[str]:
-    def plain() -> tuple[list[list[float]], list[float]]:
-        return _all(subject), list(subject.embed_query(TEXTS[0]))
-
-    async def work() -> tuple[list[list[float]], list[float]]:
-        vectors = await subject.aembed(list(TEXTS))
-        return [list(vector) for vector in vectors], list(await subject.aembed_query(TEXTS[0]))
-
-    yield from async_problems(plain, work, detector)
-
-
-def _copies(subject: EmbedderSubject) -> Iterator[str]:
-    for name, embed in subject.copies.items():
-        try:
-            if [list(vector) for vector in embed(list(TEXTS))] != _all(subject):
-                yield f"{name}: the copy gives other vectors"
-        except Exception as error:  # whatever copying raises
-            yield f"{name}: {type(error).__name__}: {error}"
 
 
 def _near(one: Vector, other: Vector) -> bool:

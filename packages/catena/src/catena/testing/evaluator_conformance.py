@@ -7,12 +7,23 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catena.model.ids import digest
-from catena.testing.conformance import Check, ConformanceReport, Detector, async_problems, refusal_problems, report_of
+from catena.testing.conformance import (
+    Check,
+    ConformanceReport,
+    Detector,
+    async_problems,
+    copy_problems,
+    given,
+    refusal_problems,
+    report_of,
+)
 
 Judge = Callable[[Sequence[str], Sequence[str]], float | None]
+AsyncJudge = Callable[[Sequence[str], Sequence[str]], Awaitable[float | None]]
 
 IDS = tuple("abcdefghij")
 GOOD, MIDDLING, POOR = IDS, ("j", "a", *IDS[1:-1]), tuple(reversed(IDS))
+_ASKED = MIDDLING, ("a",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +40,7 @@ class EvaluatorSubject:
 
     name: str
     judge: Judge
-    ajudge: Callable[[Sequence[str], Sequence[str]], Awaitable[float | None]] | None = None
+    ajudge: AsyncJudge | None = None
     cutoff: int | None = None
     copies: Mapping[str, Judge] = field(default_factory=dict)
 
@@ -54,8 +65,11 @@ def report_of_evaluator(subject: EvaluatorSubject, *, blocking_detector: Detecto
         "nothing relevant": lambda: _none_relevant(s),
         "named twice": lambda: _twice(s),
         "equal calls, equal answers": lambda: () if _all(s) == _all(s) else ("two calls differ",),
-        "async": None if s.ajudge is None else lambda: _async(s, blocking_detector),
-        "copies": (lambda: _copies(s)) if s.copies else None,
+        "async": given(s.ajudge, lambda ajudge: _async(s.judge, ajudge, blocking_detector)),
+        "copies": given(
+            s.copies or None,
+            lambda copies: copy_problems(copies, lambda judge: judge(*_ASKED), s.judge(*_ASKED), "judges otherwise"),
+        ),
     }
     return report_of(s.name, "evaluator", checks, lambda: digest("scores", str(_all(s))))
 
@@ -96,20 +110,8 @@ def _twice(subject: EvaluatorSubject) -> Iterator[str]:
         yield "what is named twice counts twice"
 
 
-def _async(subject: EvaluatorSubject, detector: Detector | None) -> Iterator[str]:
-    if subject.ajudge is not None:
-        ajudge = subject.ajudge
+def _async(judge: Judge, ajudge: AsyncJudge, detector: Detector | None) -> Iterator[str]:
+    async def work() -> float | None:
+        return await ajudge(*_ASKED)
 
-        async def work() -> float | None:
-            return await ajudge(MIDDLING, ("a",))
-
-        yield from async_problems(lambda: subject.judge(MIDDLING, ("a",)), work, detector)
-
-
-def _copies(subject: EvaluatorSubject) -> Iterator[str]:
-    for name, judge in subject.copies.items():
-        try:
-            if judge(MIDDLING, ("a",)) != subject.judge(MIDDLING, ("a",)):
-                yield f"{name}: the copy judges otherwise"
-        except Exception as error:  # whatever copying raises
-            yield f"{name}: {type(error).__name__}: {error}"
+    yield from async_problems(lambda: judge(*_ASKED), work, detector)

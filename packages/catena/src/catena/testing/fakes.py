@@ -13,6 +13,7 @@ import random
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -133,13 +134,10 @@ class ScriptedLLM(Recorder):
         return reply if isinstance(reply, Completion) else Completion(text=reply)
 
 
-class FakeEmbedder(Recorder):
-    """Texts that share words are near: each word adds its own pseudo-random direction; rows have unit length."""
+class _RowEmbedder(Recorder, ABC):
+    """An embedding model that makes the vector of each text by itself."""
 
-    def __init__(self, dim: int = 64, identity: str = "") -> None:
-        super().__init__()
-        self.dim = dim
-        self.identity = identity or f"fake-embedder-{dim}"
+    dim: int
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit rows, shape (len(texts), dim)."""
@@ -155,7 +153,20 @@ class FakeEmbedder(Recorder):
         self.record(text)
         return np.array(self._row(text), dtype=np.float32)
 
-    def _row(self, text: str) -> list[float]:
+    @abstractmethod
+    def _row(self, text: str) -> Sequence[float]:
+        """Return the vector of a text."""
+
+
+class FakeEmbedder(_RowEmbedder):
+    """Texts that share words are near: each word adds its own pseudo-random direction; rows have unit length."""
+
+    def __init__(self, dim: int = 64, identity: str = "") -> None:
+        super().__init__()
+        self.dim = dim
+        self.identity = identity or f"fake-embedder-{dim}"
+
+    def _row(self, text: str) -> Sequence[float]:
         row = [0.0] * self.dim
         for word in re.findall(r"\w+", text.lower()) or [""]:
             row = [value + step for value, step in zip(row, _direction(word, self.dim), strict=True)]
@@ -163,28 +174,13 @@ class FakeEmbedder(Recorder):
         return [value / length for value in row]
 
 
-class AngleEmbedder(Recorder):
+class AngleEmbedder(_RowEmbedder):
     """Geometry in two dimensions: the first number in a text is its angle in degrees; without one, 0."""
 
     dim = 2
     identity = "angles"
 
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit rows, shape (len(texts), 2)."""
-        import numpy as np
-
-        self.record(tuple(texts))
-        return np.array([self._row(text) for text in texts], dtype=np.float32).reshape(len(texts), 2)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return a unit vector, shape (2,)."""
-        import numpy as np
-
-        self.record(text)
-        return np.array(self._row(text), dtype=np.float32)
-
-    @staticmethod
-    def _row(text: str) -> tuple[float, float]:
+    def _row(self, text: str) -> Sequence[float]:
         number = re.search(r"-?\d+(?:\.\d+)?", text)
         angle = math.radians(float(number.group())) if number else 0.0
         return math.cos(angle), math.sin(angle)
