@@ -92,12 +92,7 @@ def cohere() -> dict[str, str]:
     place = "https://api.cohere.com/v2/"
 
     def ask(*documents: str) -> dict[str, Any]:
-        return {
-            "model": "rerank-v3.5",
-            "query": QUERY,
-            "documents": list(documents),
-            "max_tokens_per_doc": 4096,
-        }
+        return {"model": "rerank-v3.5", "query": QUERY, "documents": list(documents), "max_tokens_per_doc": 4096}
 
     def results(*pairs: tuple[int, Any]) -> Reply:
         body = {
