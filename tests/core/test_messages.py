@@ -67,7 +67,6 @@ BESIDES = {
     "BadParameter": ("catena_bench/",),
     "Unreadable": ("catena/parsing/",),  # made a ParseError
     "ReplacedError": ("catena/server/",),  # read again
-    "NotImplementedError": ("llama_index_catena/",),  # where LlamaIndex would make a span of an abstract method
 }  # fmt: skip
 
 
