@@ -20,14 +20,9 @@ from catena.answering.quotes import Citable, Quote, VerifiedQuote, sources, veri
 from catena.answering.support import ComparedWords, Proof, nearest_of, proof_of, split_values, words_about
 from catena.answering.written import check_citations, read_reply, statements_in
 from catena.effects import Complete, Step, ask
-from catena.model import Document, Hit, Segment, Unknown
-from catena.model.errors import ParameterError
-from catena.model.figures import CAPTION
-from catena.model.options import check_options
-from catena.model.places import citation
+from catena.model import CAPTION, Document, Hit, ParameterError, Segment, Unknown, check_options, citation
 from catena.structure.views import DSRAG, HeaderTemplate, segment_header
-from catena.text.quotes import Wording
-from catena.text.words import count_tokens
+from catena.text import Wording, count_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

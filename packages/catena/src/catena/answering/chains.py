@@ -25,8 +25,7 @@ from catena.model.ids import digest
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 from catena.model.options import check_options
 from catena.structure.views import segment_header
-from catena.text.phrases import outermost
-from catena.text.words import count_tokens
+from catena.text import count_tokens, outermost
 
 ChainFormat: TypeAlias = Literal["chain", "iterative", "shuffled"]
 Chained: TypeAlias = Chain | Chunk | Segment | Hit

@@ -12,8 +12,7 @@ from catena.answering.fields import Field, are_variants, fields_in, same_section
 from catena.answering.quantities import differ
 from catena.answering.quotes import Citable, NumberedPassage, sources
 from catena.model.places import TITLE
-from catena.text.names import codes_in, is_measure
-from catena.text.words import normalise_term
+from catena.text import codes_in, is_measure, normalise_term
 
 ConflictKind: TypeAlias = Literal["between_documents", "within_document"]
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catena.answering.quantities import PrintedValue, unit_of, value_of
-from catena.text.headings import atx_title
+from catena.text import atx_title, tokenise
 from catena.text.tables import cells_of, is_rule, read_table
-from catena.text.words import tokenise
 
 _HEADING = re.compile(r"#{1,6}\s(?P<title>.*)")
 _LINE = re.compile(

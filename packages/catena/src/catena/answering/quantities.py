@@ -19,6 +19,7 @@ Unit: TypeAlias = tuple[str, float]
 
 _GAP = r"[ \u00a0\u202f·⋅*.-]?"  # between the factors of a product: "N m", "N·m", "Nm"
 
+
 def _read(table: str) -> tuple[Mapping[str, Unit], str]:
     units: dict[str, Unit] = {}
     patterns: dict[str, str] = {}

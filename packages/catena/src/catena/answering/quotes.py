@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from catena.model import Chunk, Document, Hit, Place, Segment, Span, lines_in
-from catena.model.errors import ParameterError
-from catena.model.places import citation
+from catena.model import Chunk, Document, Hit, ParameterError, Place, Segment, Span, citation, lines_in
 from catena.text.quotes import Difference, Located, Wording, nearest, place_of
 
 QuoteState: TypeAlias = Literal["exact", "normalised", "near", "altered", "elsewhere", "missing"]

@@ -20,8 +20,7 @@ from catena import prompts
 from catena.answering.chains import Chained, ChainReading, chain_context
 from catena.answering.integration import Header, IntegratedContext, integrate
 from catena.effects import Complete, Failed, Step, ask, together
-from catena.model import Chunk, Hit, Segment
-from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.model import Chunk, Hit, InvalidReplyError, ParameterError, Segment, ServiceError
 from catena.structure.views import segment_header
 from catena.text.replies import plain
 

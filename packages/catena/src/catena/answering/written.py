@@ -10,8 +10,7 @@ from typing import Any
 
 from catena.answering.quotes import Quote
 from catena.model.errors import ParameterError
-from catena.text.loose_json import whole_number
-from catena.text.replies import last_value, unfenced, without_thoughts
+from catena.text import last_value, unfenced, whole_number, without_thoughts
 
 _OPEN = '"“„«‹‟「『'
 _CLOSE = '"”“»›」』'

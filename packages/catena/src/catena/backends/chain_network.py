@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from catena.backends.sentence_transformers import prompt_of, windows_of
 from catena.effects.services import Cancel
-from catena.graph.paper_scorer import initial_weights
-from catena.graph.training_data import Choices, Epoch, Texts, TrainingOptions, Vectors
+from catena.graph import Choices, Epoch, Texts, TrainingOptions, Vectors, initial_weights
 from catena.model.errors import CancelledError, ParameterError
 
 _AT_ONCE: Final = 64  # windows of one forward pass

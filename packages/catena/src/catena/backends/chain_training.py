@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from catena.backends.chain_network import Encodings, FrozenEncodings, TrainedEncodings, TrainingRun
 from catena.backends.sentence_transformers import fingerprint, load_model
 from catena.effects.services import Cancel
-from catena.graph.scoring import read_weights, write_weights
-from catena.graph.training_data import Choices, Epoch, Texts, TrainingOptions, TrainingReport, Vectors
-from catena.model.errors import MissingExtraError, ParameterError, ServiceError
-from catena.model.ids import digest
+from catena.graph import Choices, Epoch, Texts, TrainingOptions, TrainingReport, Vectors, read_weights, write_weights
+from catena.model import MissingExtraError, ParameterError, ServiceError, digest
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

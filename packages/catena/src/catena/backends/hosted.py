@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from catena.effects.faults import service_error
-from catena.effects.redaction import redact
+from catena.effects import redact, service_error
 from catena.model.errors import CatenaError, InvalidReplyError, MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:

@@ -16,15 +16,8 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Lt
 
-from catena.effects.budget import approximate_tokens
-from catena.effects.faults import service_error
-from catena.effects.models import ending
-from catena.effects.ports import Completion
-from catena.effects.replies import caption_of, message_text
-from catena.effects.steps import Describe
-from catena.model.errors import MissingExtraError, ParameterError, ServiceError
-from catena.model.ids import digest
-from catena.model.options import check_given
+from catena.effects import Completion, Describe, approximate_tokens, caption_of, ending, message_text, service_error
+from catena.model import MissingExtraError, ParameterError, ServiceError, check_given, digest
 
 if TYPE_CHECKING:
     from catena.effects.steps import Complete

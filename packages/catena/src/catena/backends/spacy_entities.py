@@ -7,8 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from catena.effects.models import turn_of
-from catena.model.errors import MissingExtraError, ParameterError, ServiceError
-from catena.model.ids import digest
+from catena.model import MissingExtraError, ParameterError, ServiceError, digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

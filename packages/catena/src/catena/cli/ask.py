@@ -39,8 +39,7 @@ from catena.cli.segment_search import (
     segments_as_json,
     show_segments,
 )
-from catena.model import Hit
-from catena.model.errors import ServiceError
+from catena.model import Hit, ServiceError
 
 if TYPE_CHECKING:
     from catena.answering.answers import Answer, Citation, CitedAnswer, SegmentAnswer

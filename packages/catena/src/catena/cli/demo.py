@@ -25,9 +25,7 @@ from catena.cli.console import out, picked, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson, option
 from catena.cli.rendering import cited_as, counted, excerpt, ledger, number, table
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
-from catena.model.errors import MissingExtraError, needs
-from catena.model.places import citation
+from catena.model import Chunk, Hit, MissingExtraError, Provenance, Ranking, Scale, citation, needs
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

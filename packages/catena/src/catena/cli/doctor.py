@@ -19,8 +19,7 @@ from catena import __version__
 from catena.cli.console import out, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson
-from catena.model.errors import CatenaError
-from catena.model.near_names import meant
+from catena.model import CatenaError, meant
 
 State: TypeAlias = Literal["ok", "absent", "failed"]
 

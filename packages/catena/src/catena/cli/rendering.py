@@ -14,8 +14,7 @@ from rich.text import Text
 
 from catena.cli.console import printable
 from catena.cli.failures import split_hint
-from catena.model import Chunk, Hit, IngestState, Outcome, Provenance, Segment
-from catena.model.places import citation
+from catena.model import Chunk, Hit, IngestState, Outcome, Provenance, Segment, citation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,8 +11,7 @@ from annotated_types import Ge
 
 from catena.effects.ports import Completion
 from catena.effects.steps import Complete, Describe, Embed, Rate, Recognise, Request
-from catena.model.errors import BudgetExceededError, ParameterError
-from catena.model.options import check_options
+from catena.model import BudgetExceededError, ParameterError, check_options
 
 IMAGE_TOKENS = 1_500  # what vision models charge for one page-sized picture, roughly
 ROUNDING = 1e-9  # relative; ten times 0.1 fits into a cap of 1

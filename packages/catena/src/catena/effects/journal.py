@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from catena.effects.steps import Request
-from catena.model.errors import JournalError, ParameterError
-from catena.model.ids import digest
+from catena.model import JournalError, ParameterError, digest
 
 VERSION = 1  # of the file's layout and of the keys
 BUSY_SECONDS = 30.0  # how long to wait for another process that is writing

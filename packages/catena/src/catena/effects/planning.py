@@ -12,8 +12,7 @@ from catena.effects.budget import Tariff, Usage
 from catena.effects.ports import Completion
 from catena.effects.services import Services
 from catena.effects.steps import Embed, Failed, Request, Step
-from catena.model import Ranking, Scale
-from catena.model.errors import CatenaError, ServiceError
+from catena.model import CatenaError, Ranking, Scale, ServiceError
 
 StandIn = Callable[[Any], Any]
 """request -> the reply that a dry run goes on with."""

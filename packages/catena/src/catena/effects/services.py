@@ -19,8 +19,7 @@ from catena.effects.models import as_core
 from catena.effects.redaction import secrets_of
 from catena.effects.replies import FORMS, Form
 from catena.effects.steps import Complete, Describe, Embed, Holdings, Inspect, Request, Search
-from catena.model import Place
-from catena.model.errors import MissingServiceError, ParameterError, ServiceError
+from catena.model import MissingServiceError, ParameterError, Place, ServiceError
 
 COOL_DOWN_SECONDS = 30.0
 MORE = 4  # times the limit at which a reply was cut

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from catena import prompts
 from catena.effects import Describe, Failed, Step
-from catena.model import Degraded, Figure
-from catena.model.errors import ParameterError
+from catena.model import Degraded, Figure, ParameterError
 from catena.text.replies import refuses
 
 LONGEST = 1_500  # characters of a caption: a longer one is a model that does not stop

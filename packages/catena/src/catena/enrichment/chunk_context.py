@@ -10,11 +10,8 @@ from itertools import groupby
 from catena.effects import Failed, Step, together
 from catena.enrichment.context import ContextOptions, context_offline, with_context
 from catena.enrichment.context_llm import context_by_llm
-from catena.model import Chunk, Degraded, Document, Entry, Section
-from catena.model.ids import span_id
-from catena.model.places import SOURCE, TITLE
-from catena.structure.headings import outline
-from catena.structure.passages import prose
+from catena.model import SOURCE, TITLE, Chunk, Degraded, Document, Entry, Section, span_id
+from catena.structure import outline, prose
 from catena.text.words import count_tokens
 
 _BETWEEN = "\n\n"  # texts of two chunks

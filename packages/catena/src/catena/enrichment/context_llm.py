@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from catena import prompts
 from catena.effects import Complete, Failed, Step
 from catena.enrichment.context import ContextOptions, DocumentContext, printed_title, sections_with_text
-from catena.model import Degraded, Document, Section
-from catena.model.errors import ServiceError
+from catena.model import Degraded, Document, Section, ServiceError
 from catena.text.replies import TALK, TALKING_LEAD, bare, plain, refuses
 
 PLANNED: Mapping[str, str] = {

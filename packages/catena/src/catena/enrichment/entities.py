@@ -16,9 +16,7 @@ from catena.model import Chunk, Degraded, Document, Entry
 from catena.model.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
 from catena.model.ids import digest
 from catena.model.options import as_tuples, check_options
-from catena.text.names import TermMatcher, codes_in, says_something
-from catena.text.replies import last_value
-from catena.text.words import normalise_term
+from catena.text import TermMatcher, codes_in, last_value, normalise_term, says_something
 
 Names: TypeAlias = tuple[str, ...]
 OnError: TypeAlias = Literal["raise", "degrade"]

@@ -11,9 +11,7 @@ from catena.effects import Step
 from catena.enrichment.view_makers import Keywords, Summaries
 from catena.enrichment.view_records import ViewChanges, ViewRecord, written_by_model
 from catena.enrichment.views import Held, ViewMaker, with_views
-from catena.model import Chunk, Degraded, Document, Entry, View
-from catena.model.errors import DuplicateDocumentError, ParameterError
-from catena.model.ids import digest
+from catena.model import Chunk, Degraded, Document, DuplicateDocumentError, Entry, ParameterError, View, digest
 from catena.structure import PASSAGE, headed_views, passage_views, raw_views
 
 OwnView: TypeAlias = Literal["raw", "headed", "passage"]

@@ -17,14 +17,8 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from catena.model import Chunk, Document
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
-from catena.model.options import check_options
-from catena.text.files import regular_file
-from catena.text.names import TermMatcher, codes_in, names_of, says_something
-from catena.text.tables import table_cells
-from catena.text.words import normalise_term
+from catena.model import Chunk, Document, ParameterError, check_options, digest
+from catena.text import TermMatcher, codes_in, names_of, normalise_term, regular_file, says_something, table_cells
 
 COLUMNS = ("term", "aliases", "weight")
 ALIAS_SEPARATOR = ";"

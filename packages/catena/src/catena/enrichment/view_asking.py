@@ -16,13 +16,8 @@ from catena.effects import Complete, Step
 from catena.enrichment.context_llm import PlacedRequest, answered, answered_in, beginning, shielded
 from catena.enrichment.view_text import UNSPACED_LETTER, count_words
 from catena.enrichment.views import MadeViews
-from catena.model import Chunk
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
-from catena.model.options import check_options
-from catena.model.places import SEPARATOR
-from catena.text.replies import CLOSING, TALK, bare, plain, refuses
-from catena.text.words import count_tokens, folded, same_words, sentence_ends, tokenise
+from catena.model import SEPARATOR, Chunk, ParameterError, check_options, digest
+from catena.text import CLOSING, TALK, bare, count_tokens, folded, plain, refuses, same_words, sentence_ends, tokenise
 
 
 class ModelMaker(ABC):

@@ -22,9 +22,7 @@ from catena.enrichment.view_text import (
 )
 from catena.enrichment.views import MadeViews
 from catena.model import Chunk
-from catena.text.phrases import COUNT, keywords_of
-from catena.text.replies import read_items
-from catena.text.words import count_tokens, normalise_term, tokenise
+from catena.text import COUNT, count_tokens, keywords_of, normalise_term, read_items, tokenise
 
 SUMMARY = "summary"
 """Kind of the view that is a chunk's summary."""

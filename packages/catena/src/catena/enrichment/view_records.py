@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from catena.model import Degraded, View
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
+from catena.model import Degraded, ParameterError, View, digest
 
 LEDGER = "catena-views"
 """Prefix of the keys of records; a folder of its own where the store is a folder."""

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from catena.effects import Failed, Step, together
-from catena.effects.faults import guarded
-from catena.model import Chunk, Degraded, Entry, View
-from catena.model.errors import ParameterError, ServiceError
-from catena.model.ids import digest
+from catena.effects import Failed, Step, guarded, together
+from catena.model import Chunk, Degraded, Entry, ParameterError, ServiceError, View, digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from catena.effects import Embed, Step, ask
 from catena.evaluation.significance import PairedComparison, compare
-from catena.model import Entry
-from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
+from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError
 from catena.text.words import folded
 
 BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped

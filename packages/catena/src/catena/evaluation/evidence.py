@@ -16,8 +16,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.judgements import QuerySet, Ranked, check_ids, match_queries, named, ranked_ids
-from catena.model import Chain, Chunk
-from catena.model.errors import EvaluationError, ParameterError
+from catena.model import Chain, Chunk, EvaluationError, ParameterError
 
 T = TypeVar("T")
 Evidence: TypeAlias = Collection[str] | Mapping[str, Collection[str]]

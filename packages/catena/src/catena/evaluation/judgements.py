@@ -18,8 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from catena.model import Ranking
-from catena.model.errors import EvaluationError
+from catena.model import EvaluationError, Ranking
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]  # query id -> piece id -> grade; 1 and above is relevant
 Ranked: TypeAlias = Ranking | Mapping[str, float] | Sequence[str]  # best first, or a score per piece id

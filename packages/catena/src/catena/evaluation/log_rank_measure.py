@@ -24,8 +24,7 @@ from catena.evaluation.judgements import (
     relevant_ids,
     scored_ids,
 )
-from catena.model.errors import EvaluationError
-from catena.model.options import check_options
+from catena.model import EvaluationError, check_options
 
 Place: TypeAlias = tuple[float, float]  # a piece stands at each rank from the first to the last with equal chance
 

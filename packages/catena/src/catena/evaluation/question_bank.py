@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from catena.evaluation.evidence import GoldSpan, chunks_of_items
-from catena.model import Chunk, Entry
-from catena.model.errors import EvaluationError
-from catena.text.files import read_objects
-from catena.text.words import same_words
+from catena.model import Chunk, Entry, EvaluationError
+from catena.text import read_objects, same_words
 
 KIND = "other"  # of a question that names none
 

@@ -15,8 +15,7 @@ from catena.evaluation.log_rank_measure import LogRankRules, MeanLogRankIndex, m
 from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold
 from catena.evaluation.significance import detectable_difference
 from catena.evaluation.standard import evaluate
-from catena.model import Entry
-from catena.model.errors import EvaluationError, MissingExtraError, ParameterError
+from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError
 
 Items = Mapping[str, frozenset[str]]  # gold name -> ids of the chunks that hold it
 

@@ -40,9 +40,7 @@ from catena.formatting.styled_lines import (
     short_leader,
 )
 from catena.formatting.tables import Table, ruled_tables, unruled_tables
-from catena.model import Document
-from catena.model.layout import Parsed
-from catena.model.options import check_options
+from catena.model import Document, Parsed, check_options
 
 _WIDEST = 400  # characters before a span of code: broken files place text miles away
 _PLAIN_ORDINALS = frozenset({"#.1", "#)1"})  # those that Markdown knows: "1." and "1)"

@@ -13,10 +13,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from catena import prompts
-from catena.effects.budget import approximate_tokens
-from catena.effects.planning import StandIn
-from catena.effects.ports import Completion
-from catena.effects.steps import Complete, Failed, Request, Step
+from catena.effects import Complete, Completion, Failed, Request, StandIn, Step, approximate_tokens
 from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, FidelityReport, PageFidelity, fidelity
 from catena.formatting.heading_levels import flat, heading_lines, with_levels
 from catena.formatting.layout_markdown import LayoutOptions, format_layout
@@ -34,9 +31,7 @@ from catena.formatting.source import (
     stitch,
     windows_of,
 )
-from catena.model import Document
-from catena.model.errors import ServiceError
-from catena.model.layout import Parsed
+from catena.model import Document, Parsed, ServiceError
 from catena.model.options import Doc, check_options
 from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from catena.formatting.styled_lines import Measures, Rows, StyledLine, has_leader, key, rows_by_page
-from catena.model.layout import Line, Page, RuledTable
-from catena.model.merged_cells import Merged, header_rows, moved, title_rows, unmerged
+from catena.model import Line, Merged, Page, RuledTable, header_rows, moved, title_rows, unmerged
 
 _CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
 _MIN_GAP, _ROW_GAP = 0.7, 2.6  # usual line distances between rows of an unruled table; fractions are closer

@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catena.effects.services import Cancel
-from catena.effects.steps import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.effects import Cancel, CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 from catena.graph.edges import JoinedBy, NodeSets, all_edges, joined_by, shared_words
 from catena.graph.options import GraphOptions, Node
 from catena.graph.semantic import Tick, nearest, unit
 from catena.graph.state import GraphState, PlaceChanges, state_of, updated_state
 from catena.graph.storage import load, save, to_line, to_networkx, to_node, write_graphml
 from catena.graph.term_index import starts_of
-from catena.model import Chunk, Edge
-from catena.model.errors import CancelledError, ParameterError
-from catena.model.ids import digest
-from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
+from catena.model import CancelledError, Chunk, Edge, Neighbourhood, Nodes, ParameterError, WordCounts, digest
 from catena.text.words import word_keys
 
 if TYPE_CHECKING:

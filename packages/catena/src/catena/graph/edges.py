@@ -15,8 +15,7 @@ from catena.graph.options import GraphOptions, Node, rarity, words_of
 from catena.graph.semantic import NO_NODE
 from catena.graph.state import GraphState
 from catena.graph.term_index import TermIndex, distinct, ranges, starts_of, term_number, title_number
-from catena.model import Edge
-from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.model import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL, Edge
 from catena.text.phrases import outermost
 
 _ORDER = (STRUCTURAL, SEMANTIC, KEYWORD, NAME, MENTION)

@@ -15,14 +15,11 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
-from catena.effects.services import Cancel
-from catena.effects.steps import Step
+from catena.effects import Cancel, Step
 from catena.graph.options import WalkOptions
 from catena.graph.scoring import FEATURES, Candidates, FeatureScorer, Scorer, UntrainedScorer, WalkQuestion, features
 from catena.graph.walking import walk
-from catena.model import Ranking
-from catena.model.errors import CancelledError, ParameterError
-from catena.model.options import check_options
+from catena.model import CancelledError, ParameterError, Ranking, check_options
 
 _LEAST_SPREAD = 1e-3  # of a feature; nothing can be learned from one that varies less
 _NOTHING_TO_LEARN = (

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from catena.effects.steps import CountEdges, Expand, FetchById, Step, ask
 from catena.graph.options import WalkOptions
 from catena.graph.scoring import Candidates, Scorer, WalkQuestion, scores_by
-from catena.model import Chunk, Hit, Ranking
-from catena.model.neighbourhood import Neighbourhood, Nodes
+from catena.model import Chunk, Hit, Neighbourhood, Nodes, Ranking
 from catena.text.words import count_tokens
 
 Allows: TypeAlias = "Callable[[Chunk], bool]"

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from annotated_types import Ge, Gt, Lt
 
 from catena.effects.faults import service_error
-from catena.model import Chunk
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
-from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
+from catena.model import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL, TITLE, Chunk, ParameterError, digest
 from catena.model.options import Doc, as_tuples, check_options
-from catena.model.places import TITLE
-from catena.text.phrases import keywords_of, names_in, without_parenthesis
-from catena.text.words import UNSPACED, normalise_term, tokenise, word_keys
+from catena.text import UNSPACED, keywords_of, names_in, normalise_term, tokenise, without_parenthesis, word_keys
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 
 from catena.effects.steps import Embed, FetchById, Step, ask
 from catena.graph.scoring import Candidates, read_weights, unit_vector, write_weights
-from catena.model import Chunk
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
-from catena.model.places import TITLE
+from catena.model import TITLE, Chunk, ParameterError, digest
 
 KINDS = ("structural", "semantic", "keyword")
 """Kinds of edge, in the order of a triple (W_struc, W_sim, W_keyword)."""

@@ -21,8 +21,7 @@ import numpy as np
 from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
-from catena.effects.faults import guarded
-from catena.effects.steps import CountWords, Step, ask
+from catena.effects import CountWords, Step, ask, guarded
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
 from catena.model.neighbourhood import MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL, Nodes, WordCounts

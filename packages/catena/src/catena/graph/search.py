@@ -22,14 +22,8 @@ from catena.model import Chain, Chunk, Degraded, Ranking, Where
 from catena.model.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.model.filters import check, compiled, fields_of
 from catena.model.options import check_options
-from catena.retrieval.fusion import Fusion
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.routes import DEFAULT_ROUTES, ROUTES, Route, stored
-from catena.retrieval.tuning import Tuned
-from catena.text.names import TermMatcher
-from catena.text.phrases import name_of, named_phrases
-from catena.text.replies import read_items
-from catena.text.words import tokenise
+from catena.retrieval import DEFAULT_ROUTES, ROUTES, Fusion, Route, Tuned, retrieve, stored
+from catena.text import TermMatcher, name_of, named_phrases, read_items, tokenise
 
 if TYPE_CHECKING:
     import numpy as np

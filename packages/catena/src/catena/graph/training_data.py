@@ -17,14 +17,10 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
-from catena.effects.ports import Graph
-from catena.effects.steps import Embed, Expand, FetchById, FetchNodes, Step, ask
+from catena.effects import Embed, Expand, FetchById, FetchNodes, Graph, Step, ask
 from catena.graph.paper_scorer import KINDS, PathEncoding, node_text, path_text
 from catena.graph.scoring import unit_vector
-from catena.model import Chunk
-from catena.model.errors import EvaluationError, ParameterError
-from catena.model.ids import digest
-from catena.model.options import as_tuples, check_options
+from catena.model import Chunk, EvaluationError, ParameterError, as_tuples, check_options, digest
 from catena.text.files import read_objects
 
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from catena.answering.answers import AnswerOptions, SegmentAnswer, answer_from
 from catena.effects import CheckGraph, Failed, FetchDocuments, Holdings, Inspect, Step
 from catena.enrichment.entities import QueryEntities, query_entities
-from catena.graph.paper_scorer import PaperScorer
-from catena.graph.search import GraphResult, GraphSearch, search_graph, widen
+from catena.graph import GraphResult, GraphSearch, PaperScorer, search_graph, widen
 from catena.model import Hit, Ranking, Segment, Where
 from catena.model.errors import FilterError, LibraryError, MissingServiceError, ParameterError, ServerError
 from catena.model.filters import checked
@@ -47,8 +46,7 @@ from catena.retrieval.section_search import (
 )
 from catena.retrieval.tuning import Tuned
 from catena.retrieval.view_search import search_figures
-from catena.segments import Extraction
-from catena.segments.search import PlaceChunks, SegmentSearch, find_segments
+from catena.segments import Extraction, PlaceChunks, SegmentSearch, find_segments
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
 
 if TYPE_CHECKING:

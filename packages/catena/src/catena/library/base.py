@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from catena.answering.answers import AnswerOptions, SegmentAnswer
-from catena.effects import Plan, Services, Step, Tariff, arun, one_state, plan, run
-from catena.effects.models import as_core
-from catena.effects.ports import Graph, Store
+from catena.effects import Graph, Plan, Services, Step, Store, Tariff, arun, as_core, one_state, plan, run
 from catena.enrichment.entities import Detector
 from catena.graph.search import GraphResult, GraphSearch
 from catena.library.ask import (
@@ -36,12 +34,8 @@ from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, 
 from catena.model.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
 from catena.model.figures import FIGURE
 from catena.model.options import checked_names
-from catena.retrieval.fusion import Fusion, ScoreFusion
-from catena.retrieval.routes import Route
-from catena.retrieval.section_search import ReadingOptions, ViewSearch
-from catena.retrieval.tuning import CorpusStatistics, Tuned, adapted
-from catena.segments import Extraction
-from catena.segments.search import SegmentSearch
+from catena.retrieval import CorpusStatistics, Fusion, ReadingOptions, Route, ScoreFusion, Tuned, ViewSearch, adapted
+from catena.segments import Extraction, SegmentSearch
 from catena.structure.passages import PASSAGE, section_segment
 
 if TYPE_CHECKING:

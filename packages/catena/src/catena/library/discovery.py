@@ -9,8 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from catena.model.errors import ParameterError
-from catena.parsing import SUPPORTED_SUFFIXES
-from catena.parsing.files import path_given
+from catena.parsing import SUPPORTED_SUFFIXES, path_given
 
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte of a file's name
 

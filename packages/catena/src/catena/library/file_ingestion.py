@@ -10,8 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
-from catena.effects import Complete, Recognise, Services, Step
-from catena.effects.models import as_core
+from catena.effects import Complete, Recognise, Services, Step, as_core
 from catena.library.discovery import document_id_of
 from catena.library.ingestion import ingest, ingest_document
 from catena.library.pipeline import Preparation, embed, read

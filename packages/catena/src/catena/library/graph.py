@@ -23,13 +23,9 @@ import numpy as np
 
 from catena.effects import FetchNodes
 from catena.enrichment.view_makers import KIND, keywords_of_view
-from catena.graph.chunk_graph import ChunkGraph
-from catena.graph.options import KEYWORDS, NAMES, GraphOptions, Node, TermEdges, function_name, node_of
+from catena.graph import KEYWORDS, NAMES, ChunkGraph, GraphOptions, Node, TermEdges, function_name, node_of
 from catena.model.errors import CatenaError, LibraryBusyError, LibraryError, ParameterError
-from catena.store.contents import STAMP, Contents
-from catena.store.derived import Manifest, cleared, seal, what_helps
-from catena.store.schema import DRAFT
-from catena.store.store import LibraryStore
+from catena.store import DRAFT, STAMP, Contents, LibraryStore, Manifest, cleared, seal, what_helps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

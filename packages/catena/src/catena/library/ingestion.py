@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from catena.effects import Complete, Request, Step
-from catena.effects.planning import StandIn
-from catena.effects.ports import Completion
+from catena.effects import Complete, Completion, Request, StandIn, Step
 from catena.enrichment.captions import FigureContext, caption_figures
 from catena.enrichment.context import DocumentContext, context_offline, titled_sections, with_context
 from catena.enrichment.context_llm import PLANNED, context_by_llm
@@ -22,9 +20,7 @@ from catena.formatting import figures_of, format_layout
 from catena.formatting.figures import with_figures
 from catena.formatting.llm_markdown import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, format_markdown, planned_answer
 from catena.library.pipeline import Preparation, prepare
-from catena.model import Degraded, Document, Entry, Figure
-from catena.model.figures import FIGURE, figure_links
-from catena.model.places import SEPARATOR
+from catena.model import FIGURE, SEPARATOR, Degraded, Document, Entry, Figure, figure_links
 from catena.structure import segmentation
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
 from catena.structure.passages import prose

@@ -16,8 +16,7 @@ from catena.library.discovery import discover
 from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
 from catena.library.graph import LibraryGraph
 from catena.library.pipeline import Preparation
-from catena.model import Chunk, Document, Entry, Hit, Outcome
-from catena.model.errors import CancelledError, CatenaError, ParameterError
+from catena.model import CancelledError, CatenaError, Chunk, Document, Entry, Hit, Outcome, ParameterError
 from catena.store.store import LibraryStats, LibraryStore
 
 if TYPE_CHECKING:

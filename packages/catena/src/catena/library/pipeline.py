@@ -23,8 +23,7 @@ from catena.enrichment.entities import CodeDetector, Detector, ExpertDetector, L
 from catena.enrichment.term_selection import CriticalTermOptions, critical_terms
 from catena.enrichment.view_makers import KIND as GRAPH_KEYWORDS
 from catena.enrichment.views import ViewMaker
-from catena.formatting import LayoutOptions, format_layout
-from catena.formatting.llm_markdown import FormatOptions
+from catena.formatting import FormatOptions, LayoutOptions, format_layout
 from catena.model import Chunk, Document, Entry, Figure, Section, View
 from catena.model.errors import ParameterError
 from catena.model.figures import CAPTION as SAID

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Lt
 
-from catena.backends.chain_training import ENCODER, train_network
-from catena.backends.sentence_transformers import SentenceTransformerEmbedder
+from catena.backends import ENCODER, SentenceTransformerEmbedder, train_network
 from catena.effects import Cancel, Embed, Search, Services, run
 from catena.graph.feature_training import FeatureTraining, Watch, tell, train_features
 from catena.graph.options import WalkOptions
@@ -44,8 +43,7 @@ from catena.library.training_questions import (
     measured,
     read_supported_questions,
 )
-from catena.model.errors import MissingServiceError, ParameterError
-from catena.model.options import check_options
+from catena.model import MissingServiceError, ParameterError, check_options
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

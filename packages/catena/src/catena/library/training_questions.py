@@ -11,19 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from catena.effects import Cancel, Embed, FetchById, Step, ask
-from catena.evaluation.evidence import EvidenceResult, evaluate_evidence
-from catena.evaluation.question_bank import DocumentNames, Gold, chunks_of_gold
+from catena.evaluation import DocumentNames, EvidenceResult, Gold, chunks_of_gold, evaluate_evidence
+from catena.graph import Scorer, TrainingQuestion, pose, question_keywords, walk
 from catena.graph.feature_training import TrainingCase, Watch, check_cancelled, tell
-from catena.graph.scoring import Scorer, pose
-from catena.graph.search import question_keywords
-from catena.graph.training_data import TrainingQuestion
-from catena.graph.walking import walk
-from catena.model.errors import EvaluationError, ParameterError
-from catena.model.ids import digest
-from catena.model.options import check_options
-from catena.retrieval.fusion import Fusion
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.routes import DEFAULT_ROUTES, Route
+from catena.model import EvaluationError, ParameterError, check_options, digest
+from catena.retrieval import DEFAULT_ROUTES, Fusion, Route, retrieve
 from catena.text.files import read_objects
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
-from catena.model.figures import is_figure_caption
-from catena.model.layout import Line, RuledTable
+from catena.model import Line, RuledTable, is_figure_caption
 from catena.parsing.figure_shapes import RULE, Box, Drawn, Shape, union
 
 FigureKind: TypeAlias = Literal["bitmap", "drawing"]

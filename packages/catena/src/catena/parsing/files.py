@@ -20,8 +20,7 @@ from catena.model.options import check_given
 from catena.parsing.pages import outline_of, page_of
 from catena.parsing.process import POOL, ask
 from catena.parsing.protocol import Limits, Unreadable, too_large
-from catena.text.encodings import is_visible
-from catena.text.loaded import PAGE_BREAK, PLAIN
+from catena.text import PAGE_BREAK, PLAIN, is_visible
 
 Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from catena.parsing.runs import readable_text
 from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
-from catena.text.loaded import MARKDOWN
-from catena.text.tables import TABLE_TAGS, HtmlTable
+from catena.text import MARKDOWN, TABLE_TAGS, HtmlTable
 
 _UNSEEN = frozenset(
     {"script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "audio", "video"}

@@ -15,8 +15,7 @@ from io import BytesIO
 from types import TracebackType
 from typing import Any
 
-from catena.model.layout import Page, RuledTable
-from catena.model.merged_cells import Merged
+from catena.model import Merged, Page, RuledTable
 from catena.parsing.pages import Tables, failed_page, page_event
 from catena.parsing.pdf_content import entry
 from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects, rebuilt, unpacked

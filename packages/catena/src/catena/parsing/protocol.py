@@ -16,8 +16,7 @@ from typing import IO, Annotated, Any, Literal, NamedTuple
 
 from annotated_types import Gt, Le
 
-from catena.model.errors import ParseError
-from catena.model.options import check_options
+from catena.model import ParseError, check_options
 
 LONGEST = 1e8  # seconds that clocks count to, three years
 MOST = 2**62  # of anything: systems and files count in 64 bits

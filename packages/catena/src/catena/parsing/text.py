@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from catena.parsing.protocol import Unreadable
-from catena.text.encodings import Decoded, decoded, is_visible, marked
-from catena.text.headings import atx_title
-from catena.text.loaded import MARKDOWN, PLAIN
+from catena.text import MARKDOWN, PLAIN, Decoded, atx_title, decoded, is_visible, marked
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(\r?\n|\Z)", re.DOTALL)

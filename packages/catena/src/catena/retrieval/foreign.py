@@ -27,8 +27,7 @@ from catena.effects import (
     run,
 )
 from catena.effects.ports import Store, StoreSnapshot
-from catena.model import Chunk, Hit, Place, Provenance, Ranking, Scale
-from catena.model.errors import FilterError, ParameterError
+from catena.model import Chunk, FilterError, Hit, ParameterError, Place, Provenance, Ranking, Scale
 from catena.retrieval.fusion import RankFusion
 
 T = TypeVar("T")

@@ -12,8 +12,7 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from annotated_types import Ge, Gt, Le
 
-from catena.model import Degraded, Hit, Provenance, Ranking, Scale
-from catena.model.errors import ParameterError, ScaleError
+from catena.model import Degraded, Hit, ParameterError, Provenance, Ranking, Scale, ScaleError
 from catena.model.options import Doc, check_options
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from catena.effects import Failed, FindNames, NamesFound, Search, Step, ask, together
-from catena.model import Degraded, Name, Ranking, Unknown, Where
-from catena.model.errors import MissingServiceError, RouteError
+from catena.model import Degraded, MissingServiceError, Name, Ranking, RouteError, Unknown, Where
 from catena.retrieval.fusion import Fusion, ScoreBounds, ScoreFusion, fuse, interleave, unranked
 from catena.retrieval.routes import (
     DEFAULT_ROUTES,

@@ -8,8 +8,7 @@ from math import ceil
 from typing import Generic, TypeAlias, TypeVar
 
 from catena.effects import Search, Step
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale
-from catena.model.errors import ServiceError
+from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, ServiceError
 
 _GROWTH = 4  # times as many hits, where those so far lead to too few parents
 

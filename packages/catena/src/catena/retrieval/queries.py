@@ -10,10 +10,8 @@ from typing import Literal, TypeAlias
 
 from catena import prompts
 from catena.effects import Complete, Failed, Step, ask, together
-from catena.model import Degraded, Ranking, Scale
-from catena.model.errors import FilterError, ParameterError, RouteError, ServiceError
-from catena.text.replies import read_items
-from catena.text.words import tokenise
+from catena.model import Degraded, FilterError, ParameterError, Ranking, RouteError, Scale, ServiceError
+from catena.text import read_items, tokenise
 
 OnQueryError: TypeAlias = Literal["raise", "degrade"]
 

@@ -24,8 +24,7 @@ from catena.retrieval.fusion import Fusion, ScoreBounds, ScoreFusion, by_maximum
 from catena.retrieval.in_memory import Bm25Scorer
 from catena.retrieval.routes import ROUTES, Route, of_view, stored
 from catena.retrieval.view_search import OnViewError, PaperQuota, ViewRule, retrieve_views
-from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passages_of
-from catena.structure.views import searchable
+from catena.structure import PASSAGE, PASSAGE_TOKENS, passages_of, searchable
 from catena.text.words import count_tokens
 
 SECTION_ROUTES = ("lexical", "dense", "keyword", "passages")

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Failed, Search, Step, ask, together
-from catena.model import Entry, Ranking
-from catena.model.errors import ModelMismatchError, ParameterError
+from catena.model import Entry, ModelMismatchError, ParameterError, Ranking
 from catena.retrieval.fusion import ScoreBounds, ScoreFusion
 from catena.retrieval.routes import ROUTES
 from catena.text.files import regular_file

@@ -12,8 +12,7 @@ from itertools import groupby, pairwise
 from typing import TypeAlias
 
 from catena.effects import Step, ask
-from catena.model import Chunk, Place, Segment, common_metadata
-from catena.model.ids import span_id
+from catena.model import Chunk, Place, Segment, common_metadata, span_id
 
 ChunkPlace: TypeAlias = tuple[str, int]
 """Document id, and position of a chunk in it, from 0."""

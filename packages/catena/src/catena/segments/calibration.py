@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catena.effects.steps import Failed, Rate, Step
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale
-from catena.model.errors import ParameterError, ScaleError, ServiceError
+from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, ScaleError, ServiceError
 
 Probabilities: TypeAlias = NDArray[np.float64]
 

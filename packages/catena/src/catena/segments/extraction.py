@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from catena.effects import FetchChunks, FetchText, Step, ask
-from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segment, Unknown
-from catena.model.errors import ParameterError
+from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, Segment, Unknown
 from catena.segments.adjacency import in_reading_order, segment_of
 from catena.segments.params import BALANCED, ExtractionParams, Order
 from catena.segments.selection import greedy, optimal

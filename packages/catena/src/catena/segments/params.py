@@ -9,8 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from catena.model import Chunk, Ranking, Segment
-from catena.model.errors import ParameterError
+from catena.model import Chunk, ParameterError, Ranking, Segment
 from catena.model.options import Doc, check_options
 
 LengthAdjustment: TypeAlias = Literal["scale", "floor", "boost_only", "off"]

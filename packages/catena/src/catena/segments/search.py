@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from annotated_types import Ge, Le
 
 from catena.effects import Failed, Step, together
-from catena.model import Degraded, Ranking, Scale
-from catena.model.errors import ParameterError
-from catena.model.options import check_options
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.queries import Queries, decompose, generate_queries, search_all
+from catena.model import Degraded, ParameterError, Ranking, Scale, check_options
+from catena.retrieval import Queries, decompose, generate_queries, retrieve, search_all
 from catena.segments import BALANCED, Extraction, ExtractionParams, extract, within_budget
 from catena.segments.calibration import Calibration, Constant, OnFailure, probabilities, rerank
 from catena.structure.views import DSRAG, HeaderTemplate, context_view, segment_header

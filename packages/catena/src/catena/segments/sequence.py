@@ -16,8 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catena.model import Chunk, Hit, Ranking, Scale, Segment
-from catena.model.errors import ParameterError, ScaleError
+from catena.model import Chunk, Hit, ParameterError, Ranking, Scale, ScaleError, Segment
 from catena.segments.adjacency import BLANK_LINE, ChunkPlace, ChunkSpan, joint
 from catena.segments.params import ExtractionParams, LengthAdjustment
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catena.model import Entry
-from catena.model.errors import LibraryError, ParameterError
-from catena.model.vectors import DEFAULT, ViewVectors
+from catena.model import DEFAULT, Entry, LibraryError, ParameterError, ViewVectors
 from catena.store import contents as listing
 from catena.store import records, schema
 from catena.store.figures import problems_of_figures, problems_of_pictures

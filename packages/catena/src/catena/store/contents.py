@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from catena.model import Chunk, IngestState, Outcome
-from catena.model.vectors import DEFAULT, mean_direction
+from catena.model import DEFAULT, Chunk, IngestState, Outcome, mean_direction
 from catena.store import records, schema
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from catena.model import Entry, Figure
-from catena.model.errors import LibraryError
-from catena.model.figures import FOLDER, figure_links, figure_prefix, is_figure_name
+from catena.model import FOLDER, Entry, Figure, LibraryError, figure_links, figure_prefix, is_figure_name
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SAID = ("page", "box", "kind", "width", "height", "title", "labels", "caption")

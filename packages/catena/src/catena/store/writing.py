@@ -12,9 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from catena.model import Chunk, Entry
-from catena.model.ids import digest
-from catena.model.vectors import ViewVectors
+from catena.model import Chunk, Entry, ViewVectors, digest
 from catena.store import figures, records
 
 _CONTENT_TABLES = ("views", "vectors", "terms")  # rows by chunk, written once and never changed

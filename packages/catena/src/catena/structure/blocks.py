@@ -17,8 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import html_block
 
 from catena.model import Document
-from catena.text.headings import atx_title
-from catena.text.loaded import PLAIN
+from catena.text import PLAIN, atx_title
 
 BlockKind: TypeAlias = Literal["heading", "paragraph", "item", "code", "table", "html", "quote", "rule", "front"]
 

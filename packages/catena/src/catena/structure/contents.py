@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from catena.model import Document, Section
-from catena.model.errors import ParameterError
+from catena.model import Document, ParameterError, Section
 from catena.structure.blocks import Block, blocks_of, split_lines
 from catena.structure.headings import SectionHeading, headings_of, next_line, outline, tree_of
+from catena.text import PLAIN, folded
 from catena.text.headings import NumberedTitle, numbered_title, plain_title
-from catena.text.loaded import PLAIN
-from catena.text.words import folded
 
 FEWEST = 3  # entries of a table of contents
 

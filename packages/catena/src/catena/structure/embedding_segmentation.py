@@ -15,9 +15,7 @@ from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
 from catena.effects import Embed, Step, ask
-from catena.model import Document
-from catena.model.errors import ParameterError
-from catena.model.options import check_options
+from catena.model import Document, ParameterError, check_options
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, divide, units
 from catena.structure.segment_tree import (

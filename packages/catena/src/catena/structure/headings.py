@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from catena.model import Document, Section
-from catena.model.ids import span_id
+from catena.model import Document, Section, span_id
 from catena.structure.blocks import Block, blocks_of, split_lines
 from catena.text.headings import CHINESE_NUMERAL, chinese_number, heading_number, plain_title
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from catena.model import Chunk, Document, Section, Segment, View, common_metadata
-from catena.model.errors import ParameterError
-from catena.model.ids import span_id
+from catena.model import Chunk, Document, ParameterError, Section, Segment, View, common_metadata, span_id
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
 from catena.structure.division import Counter

@@ -6,14 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from catena.model import Chunk, Degraded, Document, Section
-from catena.model.ids import span_id
-from catena.model.places import GENERATED_TITLE
+from catena.model import GENERATED_TITLE, Chunk, Degraded, Document, Section, span_id
 from catena.structure.blocks import Block
 from catena.structure.headings import next_line, outline, tree_of
 from catena.structure.segment_repair import Repair, clean_title
-from catena.text.headings import plain_title
-from catena.text.words import same_words, sentence_ends, tokenise
+from catena.text import plain_title, same_words, sentence_ends, tokenise
 
 Under: TypeAlias = Literal["document", "headings"]
 

@@ -14,11 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from annotated_types import Ge, Le
 
 from catena import prompts
-from catena.effects import Complete, Failed, Request, Step, together
-from catena.effects.planning import StandIn
-from catena.effects.ports import Completion
-from catena.model import Degraded, Document
-from catena.model.errors import InvalidReplyError, ParameterError, ServiceError
+from catena.effects import Complete, Completion, Failed, Request, StandIn, Step, together
+from catena.model import Degraded, Document, InvalidReplyError, ParameterError, ServiceError
 from catena.model.options import Doc, check_options
 from catena.structure.blocks import Block, blocks_of, split_lines
 from catena.structure.division import units

@@ -29,9 +29,8 @@ from catena.model.places import SEPARATOR, TITLE
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import HEADING_ONLY, TABLE_HEADER
 from catena.structure.division import tables_in, words
-from catena.text.headings import atx_title, plain_title
+from catena.text import atx_title, plain_title, same_words, sentence_ends
 from catena.text.tables import MAX_HEADER, TableGrid, is_quantity
-from catena.text.words import same_words, sentence_ends
 
 DOCUMENT_SUMMARY = "document_summary"
 """Metadata key of a chunk: what its document is about, in one sentence."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
-from catena.model.errors import CatenaError
-from catena.model.ids import digest
+from catena.model import CatenaError, digest
 
 T = TypeVar("T")
 

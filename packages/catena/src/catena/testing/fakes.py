@@ -18,12 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from catena.effects.ports import Completion
-from catena.effects.services import Clock
-from catena.effects.steps import Complete, Search
-from catena.formatting.heading_levels import flat
-from catena.formatting.llm_markdown import planned_answer
-from catena.formatting.source import atom_keys, atoms_of
+from catena.effects import Clock, Complete, Completion, Search
+from catena.formatting import atom_keys, atoms_of, flat, planned_answer
 from catena.model import Chunk, Edge, Hit, Ranking, Scale
 from catena.model.errors import ServiceError
 from catena.model.filters import compiled

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catena.effects import Search, Services, Step, arun, ask, run
-from catena.effects.ports import Store
-from catena.model import Hit, Ranking
-from catena.model.errors import CatenaError, ParameterError
+from catena.effects import Search, Services, Step, Store, arun, ask, run
+from catena.model import CatenaError, Hit, ParameterError, Ranking
 
 MANY = 1_000
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catena.model import Chunk, Document, Hit, Ranking, Scale
-from catena.model.errors import MissingExtraError
-from catena.model.ids import span_id
+from catena.model import Chunk, Document, Hit, MissingExtraError, Ranking, Scale, span_id
 
 try:
     from hypothesis import strategies as st

@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
+from catena.model import ParameterError, digest
 
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 """Media types of a document's text."""
