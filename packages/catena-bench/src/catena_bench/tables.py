@@ -272,7 +272,7 @@ class _Run:
 
     @property
     def embedder(self) -> Dense:
-        """Who embeds what is clustered."""
+        """Return the embedder of what is clustered."""
         return embedder_of(self.retrievers)
 
     def done(self, services: Services) -> tuple[str, Mapping[str, float | str]]:

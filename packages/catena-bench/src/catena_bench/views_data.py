@@ -48,7 +48,7 @@ class AskedDocument:
 
     @cached_property
     def token_starts(self) -> tuple[int, ...]:
-        """Where the word pieces of the text begin, ascending."""
+        """Return the starts of the word pieces of the text, ascending."""
         offsets: Sequence[Span] = _tokenizer().encode(self.document.text, add_special_tokens=False).offsets
         return tuple(sorted(start for start, _ in offsets))
 
