@@ -5,6 +5,7 @@ What pages name and link to is checked by scripts/check_docs.py, in the nox sess
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ HOW_TO = [page for page in PAGES if page.parent.name == "how-to" and page.name !
 
 @pytest.mark.timeout(900)  # the guide's blocks index the bundled manuals several times: minutes on a busy machine
 @pytest.mark.parametrize(
-    "page", [PAGES[0], *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])], ids=lambda page: page.name
+    "page", [PAGES[0], *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])], ids=attrgetter("name")
 )
 def test_every_block_does_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
