@@ -427,7 +427,7 @@ class CatenaSegmentRetriever(CoreRetriever[Extraction]):
 
     def _ranked(self, query: str) -> Step[Ranking]:
         assert self._retriever is not None
-        found = yield from retrieved(self._retriever, QueryBundle(query), "search")
+        found = yield from retrieved(self._retriever, QueryBundle(query), "search", waited_for=True)
         ranking = ranking_of(apart(found)[0])
         return replace(ranking, hits=ranking.hits[: self.options.depth])
 

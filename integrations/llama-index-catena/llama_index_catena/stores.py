@@ -42,6 +42,7 @@ class _Call:
     do: Callable[[], Any]
     ado: Callable[[], Awaitable[Any]]
     purpose: str = field(default="store", kw_only=True)
+    waited_for: bool = field(default=False, kw_only=True)
 
 
 def calling(identity: str) -> Mapping[type[Request], Handler]:
@@ -49,14 +50,14 @@ def calling(identity: str) -> Mapping[type[Request], Handler]:
     return {_Call: Handler(identity=identity, call=lambda call: call.do(), acall=lambda call: call.ado())}
 
 
-def called(do: Callable[[], Any], ado: Callable[[], Awaitable[Any]], *, purpose: str = "store") -> Step[Any]:
-    """Make one call and return its reply."""
-    (reply,) = yield from ask([_Call(do, ado, purpose=purpose)])
+def called(do: Callable[[], Any], ado: Callable[[], Awaitable[Any]], **about: Any) -> Step[Any]:
+    """Make one call and return its reply; `about` is its `purpose`, and whether a question waits for it."""
+    (reply,) = yield from ask([_Call(do, ado, **about)])
     return reply
 
 
-def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str) -> Step[list[NodeWithScore]]:
-    """Ask a retriever, and return what it found as it gave it."""
+def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str, **about: Any) -> Step[list[NodeWithScore]]:
+    """Ask a retriever, and return what it found as it gave it; `about` as of `called`."""
 
     def do() -> list[NodeWithScore]:
         return retriever.retrieve(asked)
@@ -64,7 +65,7 @@ def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str) -> Ste
     async def ado() -> list[NodeWithScore]:
         return await (asyncio.to_thread(do) if blocks(retriever) else retriever.aretrieve(asked))
 
-    return list((yield from called(do, ado, purpose=purpose)))
+    return list((yield from called(do, ado, purpose=purpose, **about)))
 
 
 def blocks(retriever: BaseRetriever) -> bool:
