@@ -37,6 +37,16 @@ def test_nothing_is_asked_of_a_network_and_nothing_goes_wrong(look: Look, everyt
     assert looked.messages == []
 
 
+def test_the_policy_stops_what_a_script_would_send(look: Look, everything: Report) -> None:
+    looked = look(everything)
+    sent = looked.page.evaluate("fetch('http://127.0.0.1:9/x').then(() => 'sent', () => 'refused')")
+    looked.page.evaluate("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/y.png'}))")
+    looked.page.wait_for_function("[...document.images].at(-1).complete")
+    assert sent == "refused"
+    assert looked.requests == []
+    assert len([text for text in looked.messages if "Content Security Policy" in text]) >= 2
+
+
 def test_texts_of_documents_are_shown_and_never_obeyed(look: Look, everything: Report) -> None:
     looked = look(everything)
     assert looked.page.evaluate("window.hacked") is None
@@ -124,6 +134,15 @@ def test_arrow_keys_walk_the_tree_and_enter_goes_to_the_hit(look: Look, everythi
     assert page.evaluate("document.activeElement.id") == "hit-1"
 
 
+def test_arrow_keys_read_the_curve_and_the_strip(look: Look, everything: Report) -> None:
+    looked = look(everything)
+    for part, said in (("segments", r"Chunk 1: value -?\d"), ("fidelity", r"Page 2: recall 0\.960")):
+        looked.page.locator(f"#{part} .drawing").first.focus()
+        looked.page.keyboard.press("ArrowRight")
+        looked.page.keyboard.press("ArrowRight")
+        assert re.match(said, looked.texts(f"#{part} .readout")[0])
+
+
 def test_keys_walk_the_graph_the_chain_and_the_zoom(look: Look, everything: Report) -> None:
     looked = look(everything)
     press, readout = looked.page.keyboard.press, looked.page.locator("#graph .readout")
@@ -170,6 +189,14 @@ def test_a_small_screen_scrolls_one_way_only(look: Look, everything: Report, scr
         "[...document.querySelectorAll('p, li, td, h2, h3')].map((e) => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert min(sizes) >= 13
+
+
+def test_dark_and_light_follow_the_reader(look: Look, everything: Report) -> None:
+    grounds = {
+        scheme: look(everything, color_scheme=scheme).page.evaluate("getComputedStyle(document.body).backgroundColor")
+        for scheme in ("light", "dark")
+    }
+    assert grounds == {"light": "rgb(251, 250, 247)", "dark": "rgb(21, 23, 27)"}
 
 
 def test_paper_has_the_tables_and_no_controls(look: Look, everything: Report) -> None:
