@@ -15,6 +15,7 @@ TOLERANCE = 1.3  # times the ratio of the sizes: room for caches and for n log n
 _AT_ONCE = 0.005  # seconds: shorter work is seldom put aside for others, and processor time is too coarse for it
 _TICK = 0.004  # seconds: the step of processor time on coarse systems
 _FURTHER = 4  # times the largest size, at which what looks steep is looked at once more
+_SURE = 1.6  # times the ratio of these two sizes: a square takes 4, and a busy machine adds less
 Item = TypeVar("Item")
 
 
@@ -99,4 +100,4 @@ def worse_than_linear(
     repeats, larger = 2 * tries, _FURTHER * sizes[-1]
     again = cost(work, make(sizes[-1]), repeats=repeats, patience=patience)
     further = cost(work, make(larger), repeats=repeats, patience=_FURTHER * patience)
-    return seen if further > tolerance * _FURTHER * again else ""
+    return seen if further > _SURE * _FURTHER * again else ""
