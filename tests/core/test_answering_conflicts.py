@@ -209,6 +209,9 @@ def test_passages_without_line_numbers_are_apart():
     again = replace(one, id="again")
     (conflict,) = conflicts([one, again, passage("Supply voltage: 12 V", "b")])
     assert conflict.numbers == (1, 2, 3)  # both state it
+    same = passage("Supply voltage: 24 V")
+    (conflict,) = conflicts([same, replace(same, id="again"), passage("Supply voltage: 12 V", "b")])
+    assert conflict.numbers == (1, 3)  # one line, shown twice
 
 
 def test_both_kinds_at_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 import pytest
@@ -73,8 +74,9 @@ def test_a_large_graph_takes_a_document_in_and_lets_it_go(block: int, monkeypatc
     before = part.identity
     assert_same(part.updated(added=nodes[390:], vectors=vectors[390:]), whole)
     assert_same(whole.updated(removed=[each.id for each in nodes[390:]]), part)
-    both = part.updated(added=nodes[390:], vectors=vectors[390:], removed=[each.id for each in nodes[:10]])
-    assert_same(both, ChunkGraph.build(nodes[10:], vectors[10:]))
+    stays = [place not in range(1, 30, 3) for place in range(400)]  # also out of the middle of a document
+    both = part.updated(added=nodes[390:], vectors=vectors[390:], removed=[each.id for each in nodes[1:30:3]])
+    assert_same(both, ChunkGraph.build(list(compress(nodes, stays)), vectors[stays]))
     assert part.identity == before
     assert len(part) == 390  # what was updated is as it was
 

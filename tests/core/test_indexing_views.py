@@ -115,6 +115,9 @@ def test_views_are_known_by_what_they_were_made_from(store: LibraryStore) -> Non
     assert store.get("a") == entry
     assert store.made_views("a") == {"1": (made[3], made[4]), "2": (made[2],)}
     assert store.made_views("nobody") == {}
+    other = replace(made[2], made="3")  # another maker says the same, word for word
+    store.replace([(replace(entry, views=(*entry.views[:-3], other, *entry.views[-2:])), AXES[:3])])
+    assert store.made_views("a") == {"1": (made[3], made[4]), "3": (other,)}
 
 
 def test_rows_of_every_kind_survive_the_matrix_being_written_anew(

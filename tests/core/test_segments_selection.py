@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import fsum, nextafter
 from typing import Any
@@ -140,7 +140,8 @@ def test_queries_take_turns_or_the_best_goes_first() -> None:
 def test_ties_go_to_the_lowest_start_then_the_shortest_then_the_lowest_query() -> None:
     assert spans(greedy(track([[0.5, 0.0, 0.5]]), limits(1, 1))) == [(0, 1)]
     assert spans(greedy(track([[0.0, 0.5, 0.0]]), limits(3, 1 + 2))) == [(0, 2), (2, 3)]
-    assert greedy(track([[0.5], [0.5]]), limits(1, 1), joint=True)[0].query == 0
+    for select in (partial(greedy, joint=True), optimal):
+        assert select(track([[0.5], [0.5]]), limits(1, 1))[0].query == 0
     joint = greedy(track([[-1, 0.5, -1], [0.5, -1, -1]]), limits(1, 1), joint=True)
     assert [(pick.start, pick.query) for pick in joint] == [(0, 1)]  # the start counts before the query
     shorter = greedy(track([[0.25, 0.25], [0.5, -1]]), limits(2, 1 + 1), joint=True)[0]

@@ -110,12 +110,19 @@ def test_tables_and_figures_are_chunks_of_their_own_with_their_captions() -> Non
     assert [(chunk.kind, chunk.text) for chunk in found] == parts
 
 
-@pytest.mark.parametrize("text", ["# A\n\nSizes:\n\n| a |\n|---|\n| 1 |\n", "# A\n\n| a |\n|---|\n| 1 |\n\nA note."])
-def test_small_text_joins_its_table_up_to_the_cap_and_not_beyond_it_or_its_section(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "small"),
+    [
+        ("# A\n\nSizes:\n\n| a |\n|---|\n| 1 |\n", "# A\n\nSizes:"),
+        ("# A\n\n| a |\n|---|\n| 1 |\n\nA note.", "A note."),
+    ],
+)
+def test_small_text_joins_its_table_up_to_the_cap_and_not_beyond_it_or_its_section(text: str, small: str) -> None:
     whole = count_tokens(text)
     (joined,) = chunks_of(text, max_tokens=whole, min_tokens=8)
     assert (joined.kind, joined.text) == ("table", text.strip())
     assert len(chunks_of(text, max_tokens=whole - 1, min_tokens=8)) == 2
+    assert small in [chunk.text for chunk in chunks_of(text, min_tokens=count_tokens(small))]  # as long as it need be
     both = chunks_of(f"{text}\n\n# B\n\nx\n", min_tokens=8)
     assert [(chunk.kind, chunk.path) for chunk in both] == [("table", ("A",)), ("text", ("B",))]
 
