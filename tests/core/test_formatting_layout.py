@@ -402,6 +402,8 @@ def test_a_table_over_two_pages_has_its_header_once() -> None:
     rows = "".join(f"| E-{number} | meaning |\n" for number in ("07", "08", "09", "10"))
     assert document.text == f"| Code | Text |\n| --- | --- |\n{rows}"
     assert document.text[document.page_starts[1] :].startswith("| E-09")
+    over_an_empty_page = markdown(part(1, "E-07", "E-08"), page(2), part(3, "E-09", "E-10"))
+    assert over_an_empty_page.count("| Code | Text |") == 2
 
 
 @pytest.mark.parametrize(("printed", "written"), cases_of("cases_escapes.txt"))
