@@ -270,6 +270,16 @@ def test_numbers_run_on_three_pages_or_on_all_of_two(count, leaves, gone) -> Non
     assert ("Leaf" not in markdown(*map(leaf, range(1, count + 1)))) == gone
 
 
+def test_what_is_printed_as_the_label_of_its_page_goes_with_the_numbers() -> None:
+    labels = ("1", "2", "3", "A-1")
+    leaves = [
+        page(n, prose(f"{FOX} {'abcd'[n - 1]}", 60), line(label, 770, size=8), label=label)
+        for n, label in enumerate(labels, 1)
+    ]
+    assert "A-1" not in markdown(*leaves)
+    assert "A-1" in markdown(*leaves[:3], replace(leaves[3], label="4"))
+
+
 def test_text_that_repeats_in_the_body_and_chapters_on_the_page_of_their_number_stay() -> None:
     rights = prose("All rights are with the maker of the pump.", 60)
     pages = [page(n, rights, prose(f"{FOX} {n}", 72)) for n in range(1, 5)]
