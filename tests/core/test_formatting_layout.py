@@ -319,6 +319,11 @@ def test_a_paragraph_goes_on_to_the_next_page_and_over_no_empty_one(number, betw
     assert f"{FULL[:-6].strip()}{between}of the plant." in text
 
 
+def test_a_paragraph_does_not_go_on_in_a_caption_on_the_next_page() -> None:
+    first, last = page(1, prose(RAIN, 60), line(FULL[:-6], 740)), page(2, prose(f"Figure 2. The plant. {FOX}", 60))
+    assert f"{FULL[:-6].strip()}\n\nFigure 2." in markdown(first, last)
+
+
 def test_the_distance_of_lines_is_measured_in_the_file() -> None:
     lines = [replace(one, top=60 + 20.0 * n, bottom=70 + 20.0 * n) for n, one in enumerate(prose(f"{FOX} " * 4, 60))]
     assert markdown(page(1, lines, prose(RAIN, 320))) == f"{' '.join([FOX] * 4)}\n\n{RAIN}\n"
