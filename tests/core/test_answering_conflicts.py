@@ -273,6 +273,8 @@ def test_documents_on_different_products_are_expected_to_differ():
         "These are about different products and differ in what they print: HX200 manual; HX210 manual. "
         "'Mass': 2 kg [1] / 3 kg [2]."
     )
+    last_first = conflicts([one, two, same])[::-1]
+    assert notes(last_first, most=1).startswith("Passages [1] and [3] give")  # what is expected is left out first
     assert notes(differing, most=1).endswith("'Supply voltage': 24 V [1] / 12 V [2].\n1 more fields differ.")
     assert notes(()) == ""
     versions = (

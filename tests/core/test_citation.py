@@ -14,7 +14,17 @@ from pypdf.constants import PageLabelStyle
 from reportlab.pdfgen.canvas import Canvas
 
 from catena import Library
-from catena.model import Chunk, Place, Segment, citation, common_metadata, pages_in_words, place_in, place_metadata
+from catena.model import (
+    Chunk,
+    Document,
+    Place,
+    Segment,
+    citation,
+    common_metadata,
+    pages_in_words,
+    place_in,
+    place_metadata,
+)
 from catena.testing.strategies import documents
 
 
@@ -79,7 +89,12 @@ def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels
     assert pages_in_words(Place.of_pages(pages, labels)) == said
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(("start", "end", "first", "last"), [(0, 3, 1, 1), (0, 4, 1, 2), (3, 3, 2, 2), (8, 8, 3, 3)])
+def test_what_ends_with_a_line_or_a_page_ends_there_and_not_on_the_next(start, end, first, last):
+    document = Document(id="d", text="ab\ncd\nef", page_starts=(0, 3, 6))  # a line a page
+    assert document.place_of(start, end) == Place(pages=(first, last), lines=(first, last))
+
+
 @given(documents(), st.tuples(st.integers(0, 300), st.integers(0, 300)), st.integers(0, 300))
 def test_a_place_is_what_counting_finds_and_two_parts_make_the_whole(document, span, cut):
     start, end = sorted(min(place, len(document.text)) for place in span)

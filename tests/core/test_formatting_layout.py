@@ -270,6 +270,16 @@ def test_numbers_run_on_three_pages_or_on_all_of_two(count, leaves, gone) -> Non
     assert ("Leaf" not in markdown(*map(leaf, range(1, count + 1)))) == gone
 
 
+def test_what_is_printed_as_the_label_of_its_page_goes_with_the_numbers() -> None:
+    labels = ("1", "2", "3", "A-1")
+    leaves = [
+        page(n, prose(f"{FOX} {'abcd'[n - 1]}", 60), line(label, 770, size=8), label=label)
+        for n, label in enumerate(labels, 1)
+    ]
+    assert "A-1" not in markdown(*leaves)
+    assert "A-1" in markdown(*leaves[:3], replace(leaves[3], label="4"))
+
+
 def test_text_that_repeats_in_the_body_and_chapters_on_the_page_of_their_number_stay() -> None:
     rights = prose("All rights are with the maker of the pump.", 60)
     pages = [page(n, rights, prose(f"{FOX} {n}", 72)) for n in range(1, 5)]
@@ -307,6 +317,11 @@ def test_a_paragraph_goes_on_to_the_next_page_and_over_no_empty_one(number, betw
     first, last = page(1, prose(RAIN, 60), line(FULL[:-6], 740)), page(number, prose(f"of the plant. {FOX}", 60))
     text = format_layout(parsed(first, *([page(2)] if number == 3 else []), last)).text
     assert f"{FULL[:-6].strip()}{between}of the plant." in text
+
+
+def test_a_paragraph_does_not_go_on_in_a_caption_on_the_next_page() -> None:
+    first, last = page(1, prose(RAIN, 60), line(FULL[:-6], 740)), page(2, prose(f"Figure 2. The plant. {FOX}", 60))
+    assert f"{FULL[:-6].strip()}\n\nFigure 2." in markdown(first, last)
 
 
 def test_the_distance_of_lines_is_measured_in_the_file() -> None:
@@ -402,6 +417,8 @@ def test_a_table_over_two_pages_has_its_header_once() -> None:
     rows = "".join(f"| E-{number} | meaning |\n" for number in ("07", "08", "09", "10"))
     assert document.text == f"| Code | Text |\n| --- | --- |\n{rows}"
     assert document.text[document.page_starts[1] :].startswith("| E-09")
+    over_an_empty_page = markdown(part(1, "E-07", "E-08"), page(2), part(3, "E-09", "E-10"))
+    assert over_an_empty_page.count("| Code | Text |") == 2
 
 
 @pytest.mark.parametrize(("printed", "written"), cases_of("cases_escapes.txt"))

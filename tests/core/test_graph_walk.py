@@ -230,6 +230,7 @@ def test_what_does_not_fit_into_the_budget_is_passed_over_for_what_does() -> Non
     assert ids(of("bg", WalkOptions(budget_tokens=0), "ahxc")) == ""
     # a seed of a path that the beam drops costs nothing
     assert ids(of("", replace(ONE, max_length=3, budget_tokens=3, fill=True), "ah")) == "abd"
+    assert ids(of("", replace(ONE, max_length=3, budget_tokens=2, fill=True), "a")) == "ab"  # one that stays does
 
 
 # What a hop says, and what a scorer is shown.

@@ -71,7 +71,8 @@ def test_one_route_keeps_its_own_scores_and_a_route_of_ones_own_is_a_step() -> N
     asked = table_store()
     found = run(retrieve("q", k=2, routes={"lexical": shouting}), Services(store=asked))
     assert (scored(found), found.scale) == ([("a", 8.0), ("b", 6.0)], Scale.SIMILARITY)
-    assert [(request.query, request.k) for request in asked.calls] == [("Q", 30)]
+    run(retrieve("q", k=11, routes={"lexical": shouting}), Services(store=asked))
+    assert [(request.query, request.k) for request in asked.calls] == [("Q", 30), ("Q", 33)]
 
 
 def test_rank_fusion_takes_any_route_and_a_formula_those_it_weighs() -> None:
