@@ -475,7 +475,6 @@ def layouts(draw):
     return parsed(*pages)
 
 
-@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(layouts())
 def test_every_letter_and_digit_is_kept_in_order(source) -> None:

@@ -40,7 +40,6 @@ def test_an_index_of_terms_after_a_change_is_that_of_what_is_left(
     assert_equal(changed, TermIndex.of_pairs(*terms_of(held for _, held in after), len(after)))
 
 
-@pytest.mark.slow
 @given(st.sampled_from([0, 4_096]), nodes_and_vectors(most=16), graph_options(), st.data())
 def test_any_sequence_of_changes_equals_a_graph_built_anew(
     spare: int, case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions, data: st.DataObject

@@ -185,7 +185,6 @@ GAPS = st.sampled_from([" ", "-", "_", " \u2013 ", "", "\n", ",", "\ud800", "\uf
 TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=8).map(lambda parts: "".join(map("".join, parts)))
 
 
-@pytest.mark.slow
 @given(text=TEXTS, names=st.lists(TEXTS.map(normalise_term), max_size=6))
 @example(text="AHX-200 hx  200", names=["hx 200", "hx 20", "hx"])
 @example(text="HX", names=[""])
@@ -224,7 +223,6 @@ def one_by_one(request: FindNames, known: tuple[Name, ...], near: tuple[Unknown,
     return [*(unknown.text for unknown in missing), *others]
 
 
-@pytest.mark.slow
 @given(query=TEXTS, also=st.lists(TEXTS, max_size=2), terms=st.sets(st.sampled_from(["hx200", "a1", "k2", "s3"])))
 @example(query="HX-220 for A1b 20 with hx-200s", also=["s b"], terms=set())
 def test_what_is_unknown_is_what_it_is_one_by_one(query: str, also: list[str], terms: set[str]) -> None:
