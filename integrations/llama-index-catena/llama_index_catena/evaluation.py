@@ -11,6 +11,7 @@ All bear empty results, where LlamaIndex's own raise.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,9 +77,9 @@ class _Metric(BaseRetrievalMetric):
         score, known = self._measured(frozenset(expected_ids), tuple(dict.fromkeys(retrieved_ids or ())))
         return RetrievalMetricResult(score=score, metadata={**self.model_dump(), **known})
 
+    @abstractmethod
     def _measured(self, expected: frozenset[str], retrieved: tuple[str, ...]) -> tuple[float, dict[str, Any]]:
         """Return the measure of unique ids, and what else is known of it."""
-        raise NotImplementedError
 
 
 class LogRankIndex(_Metric):
