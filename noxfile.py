@@ -18,13 +18,21 @@ CORE = "packages/catena"
 SERVER = "packages/catena-server"
 VIEW = "packages/catena-view"
 BENCH = "packages/catena-bench"
+MINILM = "packages/catena-minilm"
 ADAPTERS = ("integrations/langchain-catena", "integrations/llama-index-catena")
-EXTRAS = "ann,cohere,eval,fast-pdf,graph,openai,rank-bm25,tables,testing,tfidf,voyage"
-EVERYTHING = (f"{CORE}[{EXTRAS}]", f"{SERVER}[elasticsearch,opensearch,view]", VIEW, f"{BENCH}[peers]", *ADAPTERS)
-PACKAGES = (CORE, SERVER, VIEW, BENCH, *ADAPTERS)
-SOURCES = (*(f"{package}/src" for package in (CORE, SERVER, VIEW, BENCH)), *ADAPTERS)
+EXTRAS = "ann,cohere,eval,fast-pdf,graph,office,openai,rank-bm25,tables,testing,tfidf,voyage"
+EVERYTHING = (
+    f"{CORE}[{EXTRAS}]",
+    f"{SERVER}[elasticsearch,opensearch,view]",
+    VIEW,
+    f"{BENCH}[peers]",
+    MINILM,
+    *ADAPTERS,
+)
+PACKAGES = (CORE, SERVER, VIEW, BENCH, MINILM, *ADAPTERS)
+SOURCES = (*(f"{package}/src" for package in (CORE, SERVER, VIEW, BENCH, MINILM)), *ADAPTERS)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # of which any will do
-CODE = (*SOURCES, "tests", "scripts", "noxfile.py")
+CODE = (*SOURCES, f"{MINILM}/hatch_build.py", "tests", "scripts", "noxfile.py")
 CLIENT = ("elasticsearch", "elastic-transport")  # whose pins both frameworks' own Elasticsearch packages contradict
 PARALLEL = ("-n", "logical", "--dist", "worksteal")  # a process a core; each begins with tests that stand together
 ELSEWHERE = "not torch and not entities and not servers and not stores and not browser"  # sessions of their own
@@ -128,12 +136,12 @@ def wheels(session: nox.Session) -> None:
     bin_dir = empty / ("Scripts" if sys.platform == "win32" else "bin")
     session.run("uv", "pip", "install", "--python", str(empty), "-c", "constraints.txt", *built, external=True)
     with session.chdir(session.create_tmp()):  # away from the sources
-        modules = "catena, catena_server, catena_view.report, catena_bench, langchain_catena, llama_index_catena"
+        modules = "catena, catena_server, catena_view.report, catena_bench, catena_minilm, langchain_catena"
         kinds = (
             "embeddings", "evaluation", "extractors", "node_parser", "postprocessor", "query_engine", "question_gen",
             "readers", "response_synthesizers", "retrievers"
         )  # fmt: skip
-        names = ", ".join(f"llama_index.{kind}.catena" for kind in kinds)
+        names = ", ".join(("llama_index_catena", *(f"llama_index.{kind}.catena" for kind in kinds)))
         session.run(str(bin_dir / "python"), "-c", f"import {modules}, {names}", external=True)
         session.run(str(bin_dir / "catena"), "demo", "--library", "demo-from-wheels", external=True)
 
@@ -224,7 +232,7 @@ def dsrag(session: nox.Session) -> None:
 
     dsRAG asks for versions that constraints.txt does not have, so it has an environment to itself, without them.
     """
-    session.install("-e", CORE, "-e", VIEW, "-e", BENCH, "dsrag==0.5.6")
+    session.install("-e", CORE, "-e", VIEW, "-e", SERVER, "-e", BENCH, "dsrag==0.5.6")
     session.run("catena-bench", "segment-speed", *session.posargs)
 
 
@@ -278,6 +286,7 @@ def pins(session: nox.Session) -> None:
                 "catena-server",
                 "catena-view",
                 "catena-bench",
+                "catena-minilm",
                 *map(os.path.basename, ADAPTERS),
             )
         ),

@@ -30,9 +30,9 @@ PAPERS = ("hiqa.md", "iier.md", "mc-indexing.md", "textrag.md")
 FENCED = re.compile(r"^```(\w*)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
 CODE = re.compile(r"(`+).+?\1", re.DOTALL)
-OURS = re.compile(r"`((?:catena(?:_server|_view|_bench)?|langchain_catena|llama_index_catena)(?:\.\w+)+)")
+OURS = re.compile(r"`((?:catena(?:_server|_view|_bench|_minilm)?|langchain_catena|llama_index_catena)(?:\.\w+)+)")
 NO_MODULE = re.compile(r"\.(?:md|py|toml|json|txt|html|sqlite)\b")
-OF_PACKAGES = ("_catena", "_server", "_bench", "_view")  # how the first parts of full names end
+OF_PACKAGES = ("_catena", "_server", "_bench", "_minilm", "_view")  # how the first parts of full names end
 
 
 def read(*name: str) -> str:
@@ -203,7 +203,8 @@ def figures() -> Iterator[str]:
         yield "docs/parsing-states.md: the tables of states are not those of the code"
     counts = [f"{n:,}" for n in (limits.memory_bytes, limits.pages, limits.bytes)]
     told = {"docs/parsing-states.md": [f"{limits.seconds:g} seconds", *counts]}
-    told["docs/guide.md"] = [f"α = {ScoreFusion().alpha:g}, β = {ScoreFusion().beta:g}\n"]
+    told["docs/ranking.md"] = [f"| `β` | {ScoreFusion().beta:g} |"]
+    told["docs/hiqa.md"] = [f"| α | {ScoreFusion.hiqa().alpha:g}, in `ScoreFusion.hiqa()` |"]
     fields = [
         "max_chunks",
         "overall_max_chunks",

@@ -20,6 +20,7 @@ FORBIDDEN = (
     "langchain_core",
     "llama_index",
     "sentence_transformers",
+    "onnxruntime",
     "markdown_it",
     "sqlite3",
 )

@@ -18,8 +18,12 @@ for wheel in wheels:
     if not any("LICENSE" in name for name in names):
         problems.append(f"{wheel.name} has no licence")
 versions = {wheel.name.split("-")[1] for wheel in wheels}
-if len(wheels) != 6 or len(versions) != 1:
-    problems.append(f"want six wheels of one version, got {len(wheels)} of {sorted(versions)}")
+if len(wheels) != 7 or len(versions) != 1:
+    problems.append(f"want seven wheels of one version, got {len(wheels)} of {sorted(versions)}")
+minilm = next((wheel for wheel in wheels if wheel.name.startswith("catena_minilm-")), None)
+held = zipfile.ZipFile(minilm).namelist() if minilm else []
+if not all(any(name.endswith(part) for name in held) for part in ("data/model.onnx", "tokenizer.json", "NOTICE")):
+    problems.append("the wheel of catena-minilm is missing, or its model, or whose the model is")
 core = next((wheel for wheel in wheels if wheel.name.startswith("catena_core-")), None)
 if core is None or core.stat().st_size > CORE_LIMIT:
     problems.append("the core wheel is missing or too large")

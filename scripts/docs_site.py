@@ -28,6 +28,7 @@ PACKAGES = {  # what is imported -> where it is found
     "catena_server": ROOT / "packages/catena-server/src",
     "catena_view": ROOT / "packages/catena-view/src",
     "catena_bench": ROOT / "packages/catena-bench/src",
+    "catena_minilm": ROOT / "packages/catena-minilm/src",
     "langchain_catena": ROOT / "integrations/langchain-catena",
     "llama_index_catena": ROOT / "integrations/llama-index-catena",
 }

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_calls import at_home
 from hypothesis import settings
+
+from catena.effects import Services, Step, arun, run
+from catena.testing import ChatServer
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,6 +58,32 @@ def printed_under_hash_seeds(code: str, *arguments: str) -> set[str]:
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
         for environment in environments
     }
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def drive(request: pytest.FixtureRequest) -> Callable[[Step[Any], Services], Any]:
+    """What drives a step: threads, then asyncio."""
+    return run if request.param == "threads" else lambda step, services: asyncio.run(arun(step, services))
+
+
+@pytest.fixture
+def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh copy of the folder that a module has `made`, in which its command lines are run."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return at_home(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
+    """A server of models that replies by the function `answered` of the module."""
+    with ChatServer(request.module.answered, tokens=(100, 50)) as made:
+        yield made
+
+
+@pytest.fixture
+def model(server: ChatServer) -> list[str]:
+    """The options that name the model of `server`."""
+    return ["--llm", "m", "--base-url", server.url]
 
 
 def pytest_recording_configure(config: pytest.Config, vcr: Any) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_fakes import FakeGraph
 
+from catena import MissingExtraError
 from catena.backends import chain_training as backend
 from catena.backends import train_network
 from catena.backends.chain_training import split_lists
@@ -28,19 +30,8 @@ from catena.graph import (
 )
 from catena.graph.paper_scorer import network_scores
 from catena.library import train_chain_scorer
-from catena.model import (
-    CancelledError,
-    CatenaError,
-    Chunk,
-    Hit,
-    MissingExtraError,
-    ParameterError,
-    Ranking,
-    Scale,
-    ServiceError,
-)
+from catena.model import CancelledError, CatenaError, Chunk, Hit, ParameterError, Ranking, Scale, ServiceError
 from catena.testing import FakeEmbedder
-from catena.testing.fakes import FakeGraph
 
 DIM = 6
 OPTIONS = TrainingOptions(
@@ -91,7 +82,9 @@ def test_too_little_to_train_on_and_a_missing_package_are_said(monkeypatch: pyte
     with pytest.raises(ParameterError, match="training lists must be at least one"):
         split_lists(drawn(0)[0], OPTIONS)
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"torch is not installed. Try: pip install 'catena-core\[train\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"torch is not installed. Try: pip install './packages/catena\[train\]'"
+    ):
         train_network(*drawn(), OPTIONS)
 
 

@@ -163,15 +163,16 @@ def test_a_reply_that_came_and_cannot_be_read_is_invalid(place):
         (hosted, lambda: cohere.CohereReranker(api_key="k"), "cohere"),
         (hosted, lambda: voyage.VoyageEmbedder(api_key="k"), "voyage"),
         (openai, lambda: openai.OpenAILLM("small", api_key="k"), "openai"),
+        (hosted, lambda: openai.OpenAIEmbedder("small", api_key="k"), "openai"),
         (sentence_transformers, lambda: sentence_transformers.CrossEncoderReranker("mini"), "sentence-transformers"),
-        (gliner_entities, lambda: gliner_entities.GLiNERRecognizer("small", labels=["product"]), "gliner"),
-        (spacy_entities, lambda: spacy_entities.SpacyRecognizer("en_core_web_sm"), "spacy"),
+        (sentence_transformers, lambda: gliner_entities.GLiNERRecognizer("small", labels=["product"]), "gliner"),
+        (sentence_transformers, lambda: spacy_entities.SpacyRecognizer("en_core_web_sm"), "spacy"),
         (tfidf, lambda: tfidf.TfidfScorer(["pump"]), "tfidf"),
     ],
 )
 def test_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch, patched, make, extra):
     monkeypatch.setattr(patched, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'catena-core\[{extra}\]'") as caught:
+    with pytest.raises(MissingExtraError, match=rf"pip install './packages/catena\[{extra}\]'") as caught:
         make()
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena import prompts
+from catena import Hit, Services, prompts, run
 from catena.answering import (
     ChainReading,
     answer_all,
@@ -23,20 +23,9 @@ from catena.answering import (
     short_answer,
 )
 from catena.answering.short_answers import LONGEST, NOT_ANSWERABLE, read_short_answer
-from catena.effects import Services, run
 from catena.evaluation import squad_scores
 from catena.graph import ChunkGraph, node_of
-from catena.model import (
-    Chain,
-    Chunk,
-    Edge,
-    Hit,
-    Hop,
-    InvalidReplyError,
-    MissingServiceError,
-    ParameterError,
-    ServiceError,
-)
+from catena.model import Chain, Chunk, Edge, Hop, InvalidReplyError, MissingServiceError, ParameterError, ServiceError
 from catena.testing import FakeLLM, ScriptedLLM
 
 QUESTION = "Where is the company based that owns the chain?"

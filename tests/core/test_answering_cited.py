@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from catena.answering.support import values_in, verify_answer
 from catena.answering.written import read_reply, statements_in
 from catena.effects import Completion, Services, run
 from catena.model import Chunk, Document, Hit, InvalidReplyError, ParameterError, Segment, Unknown
+from catena.model.figures import figure_link, figure_name
 from catena.testing import FakeLLM
 
 COVER = """### 4.4 Closing the cover
@@ -255,13 +256,36 @@ def test_the_model_is_asked_for_quotes_and_told_of_conflicts_and_names():
     )  # fmt: skip
     assert (found.coverage, found.input_tokens, found.output_tokens) == (1, 9, 4)
     (request,) = llm.calls
-    assert (request.prompt_version, request.max_tokens) == ("cited_answer/1", 77)
+    assert (request.prompt_version, request.max_tokens) == ("cited_answer/2", 77)
     assert request.system == prompts.load("cited_answer").system
     assert "QUOTES" in request.system
     assert '<passage number="2" from="HX220 manual, page 9, line 270">\nThe HX220 needs 3.0 N·m.\n' in request.prompt
     assert "none of the documents:\n- 'HX230' stands nowhere in the documents\n" in request.prompt
     assert "Conflicts between the documents:\n- torque: 2.4 or ‹3.0›\n" in request.prompt
     assert request.prompt.endswith("Question: Which torque?")
+
+
+def test_the_model_is_told_which_figures_it_may_show_and_those_it_names_are_shown():
+    other = figure_name("HX220", 4, 1)
+    link = figure_link(figure_name("HX210", 7, 1), "Figure 2. The cover", "1 screw")
+    passages = [
+        replace(PASSAGES[0], text=(words := f"{link}\n\n{PASSAGES[0].text}"), end=PASSAGES[0].start + len(words)),
+        replace(PASSAGES[1], text=(more := figure_link(other)), end=PASSAGES[1].start + len(more)),
+    ]
+    said = "The cover has six screws [F1][1]. Press [F9] then [2] [F1].\n\nQUOTES\n"
+    llm = FakeLLM(lambda request: Completion(text=said))
+    found = run(answer_cited("Which screws?", passages), Services(llm=llm))
+    listed = (
+        "Figures that you may show:\n- [F1] Figure 2. The cover (passage 1)\n"
+        "- [F2] a figure without a title (passage 2)\n"
+    )
+    assert listed in llm.calls[0].prompt
+    assert found.text == "The cover has six screws[1]. Press [F9] then [2]."
+    (shown,) = found.figures
+    assert (shown.id, shown.name, shown.title, shown.passage) == (
+        "F1", figure_name("HX210", 7, 1), "Figure 2. The cover", 1,
+    )  # fmt: skip
+    assert f"![Figure 2. The cover](figures/{shown.name})" in render(found)
 
 
 def test_documents_names_and_lengths_are_handed_on():

@@ -10,7 +10,7 @@ import pytest
 from catena.model import ParameterError
 from catena_bench.collection import CollectionQuestion, SimilarDocuments, read_collection
 from catena_bench.degradation import grown, run, sizes_for
-from catena_bench.fusion_speed import run as run_fusion_speed
+from catena_bench.search_speed import fusion
 
 TITLES = {
     "a": frozenset({"board", "hx210"}),
@@ -67,7 +67,7 @@ def test_a_smaller_collection_never_returns_other_documents(boards: Path) -> Non
 
 
 def test_fusion_is_measured_on_top_of_its_routes() -> None:
-    figures = run_fusion_speed(chunks=60, questions=2)
+    figures = fusion(chunks=60, questions=2)
     assert figures["n_chunks"] >= 60
     methods = ("catena", "catena_with_completion", "ensemble_retriever", "query_fusion_retriever")
     for key in ("routes_ms", "entity_lookup_ms", *(f"overhead_ms.{method}" for method in methods)):

@@ -1,16 +1,16 @@
-"""The benchmark of entity matching: equal data each time, peers that must agree, sizes from the command line."""
+"""The benchmark of entity finding: equal data each time, peers that must agree, sizes from the command line."""
 
 from __future__ import annotations
 
 import pytest
 
 from catena.model import EvaluationError
-from catena_bench import entity_matching
-from catena_bench.entity_matching import run
+from catena_bench import search_speed
+from catena_bench.search_speed import finding
 
 
 def test_it_counts_what_it_finds_and_names_its_size() -> None:
-    figures = run(terms=200, chunks=20)
+    figures = finding(terms=200, chunks=20)
     assert (figures["terms"], figures["chunks"], figures["checked_chunks"]) == (200, 20, 20)
     assert 60 <= figures["matches"] <= 100  # four places a chunk, a term twice in one now and then
     assert all(value >= 0 for value in figures.values())
@@ -18,6 +18,6 @@ def test_it_counts_what_it_finds_and_names_its_size() -> None:
 
 
 def test_an_engine_that_finds_something_else_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entity_matching, "_one_by_one", lambda terms: lambda normal: [])
+    monkeypatch.setattr(search_speed, "_one_by_one", lambda terms: lambda normal: [])
     with pytest.raises(EvaluationError, match="one_by_one and ours differ at chunk 0"):
-        run(terms=20, chunks=2)
+        finding(terms=20, chunks=2)

@@ -39,6 +39,10 @@ FIGURES = {
         for end in ("", ".low", ".high")
     },
     "similar-docs": {"recall.fused": 0.987, "recall.raw_bm25": 0.434, "recall.fused.field": 0.1, "n_judged": 610.0},
+    "everyday": {
+        "mean.default.t500": 0.625, "mean.default.r5": 0.1, "mean.dense.t500": 0.375, "tea.questions": 8.0,
+        "tools.questions": 4.0,
+    },
     "views": {
         "manual.n_questions": 12.0,
         **{
@@ -55,6 +59,7 @@ SHOWN = {
     "segments": ["manuals", "topk_headers 0.250", "lent_headers 0.775", "recall of evidence"],
     "segment-speed": ["Catena, greedy 2.0", "dsRAG 50.0", "Catena, optimal 7.0", "at 5,000", "sparse"],
     "similar-docs": ["0.987", "0.434", "fused", "raw_bm25", "n = 610"],
+    "everyday": ["0.625", "0.375", "dense", "n = 12", "evidence within 500 tokens"],
     "views": ["manual (12 questions)", "sections 25.0", "default 87.5", "tokens read", "percent"],
 }
 

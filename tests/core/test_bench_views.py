@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,14 +133,14 @@ def test_the_figures_of_a_ranking_by_hand(asked: AskedDocument) -> None:
 def test_fusion_in_arrays_is_the_librarys(rows: list[tuple[float, float, float]]) -> None:
     chunks = chunks_of(["x"] * len(rows))
     words, cosines, passages = (np.array([column]) for column in zip(*rows, strict=True))
-    how = ScoreFusion(alpha=0.6, beta=0.0, passages=0.3)
+    how = replace(ScoreFusion.hiqa(alpha=0.6, beta=0.0), passages=0.3)
     routes = {"lexical": words, "dense": cosines, "passages": passages}
     rankings = {
         name: Ranking(tuple(Hit(c, float(s)) for c, s in zip(chunks, scores[0], strict=True)), Scale.SIMILARITY)
         for name, scores in routes.items()
     }
     fused = by_score(words, cosines, passages, how)[0]
-    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, how.parts).hits}
+    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, how.parts()).hits}
     assert [expected[chunk.id] for chunk in chunks] == pytest.approx(list(fused))
 
 

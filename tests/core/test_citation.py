@@ -13,18 +13,8 @@ from pypdf import PdfWriter
 from pypdf.constants import PageLabelStyle
 from reportlab.pdfgen.canvas import Canvas
 
-from catena import Library
-from catena.model import (
-    Chunk,
-    Document,
-    Place,
-    Segment,
-    citation,
-    common_metadata,
-    pages_in_words,
-    place_in,
-    place_metadata,
-)
+from catena import Library, Segment
+from catena.model import Chunk, Document, Place, citation, common_metadata, pages_in_words, place_in, place_metadata
 from catena.testing.strategies import documents
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import cli_calls
 import pytest
-from cli_calls import at_home, value
+from cli_calls import value
 from pypdf import PdfWriter
 from typer.main import get_command
 
@@ -42,13 +42,6 @@ def made(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def shelf(made, tmp_path, monkeypatch):
-    """Work in a fresh copy of the folder."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return at_home(tmp_path, monkeypatch)
-
-
 def call(*arguments: str, code: int = 0) -> Any:
     result = cli_calls.call(*arguments, code=code)
     if "--json" not in arguments and arguments[0] != "parse":
@@ -70,6 +63,8 @@ def ways(found: dict[str, Any]) -> set[str]:
 def test_parse_writes_markdown_to_stdout_or_a_file_and_its_size_to_stderr(shelf):
     result = call("parse", "hx200.md")
     assert (result.stdout, result.stderr) == (TWO_MANUALS["hx200.md"], "hx200.md -> 3 sections\n")
+    assert call("parse", "hx200.md", "--out", "-").stdout == result.stdout
+    assert not Path("-").exists()
     written = call("parse", "hx200.md", "--out", "out.md")
     assert (written.stdout, "out.md" in written.stderr) == ("", True)
     assert Path("out.md").read_bytes().decode() == TWO_MANUALS["hx200.md"]
@@ -213,11 +208,27 @@ def test_a_name_that_stands_nowhere_is_the_answer_and_no_model_is_asked_about_it
 def test_neighbours_and_the_others_are_shown_and_the_name_is_still_said(shelf, command):
     result = call(command, NOWHERE, "-l", "lib", "--keep-neighbours")
     assert ("Fuse" in result.stdout, result.stderr) == (True, f"{TOLD}\n")
+    if command == "search":  # whose scores, of which the best is 1, say how well the rest fits
+        for more in ((), ("--segments",)):
+            shown = call(command, NOWHERE, "-l", "lib", "--keep-neighbours", *more).stdout
+            assert shown.startswith("About others than HX220, by how well they fit the rest:\n1 ")
     assert value(command, NOWHERE, "-l", "lib", "--keep-neighbours")["unknown"][0]["text"] == "HX220"
     result = call(command, "Compare the fuses of the HX200 and the HX220", "-l", "lib", "-k", "1")
     assert ("HX200 Manual › Fuse" in result.stdout, result.stderr) == (True, f"{TOLD}\n")
     whole = value(command, NOWHERE, "-l", "lib", "--no-names")
     assert (bool(whole["hits"]), whole["unknown"]) == (True, [])
+
+
+def test_cells_of_others_are_headed_and_the_name_is_said(shelf):
+    table = "# Fuses\n\n| | 2013 | 2014 |\n|---|---|---|\n| Fuse | 250 | 260 |\n"
+    Path("fuses.md").write_text(table, encoding="utf-8")
+    call("index", "fuses.md", "-l", "cells")
+    result = call("cells", "Zephyr's fuse", "-l", "cells")
+    assert result.stdout.startswith("About others than Zephyr, by how well they fit the rest:\n1 ")
+    assert result.stderr == "'Zephyr' stands nowhere in the documents\n"
+    assert call("cells", "Fuse in 2014", "-l", "cells").stderr == ""
+    assert call("cells", "Zephyr", "-l", "cells", code=1).stderr.count("'Zephyr' stands nowhere") == 1
+    assert "near it: HX200, HX210" in call("cells", NOWHERE, "-l", "lib", code=1).stderr
 
 
 def test_each_product_has_its_share_and_a_name_that_only_the_caller_sees_is_looked_for(shelf):
@@ -226,9 +237,9 @@ def test_each_product_has_its_share_and_a_name_that_only_the_caller_sees_is_look
         ("hx200.md", "Fuse"),
         ("hx210.md", "Fuse"),
     ]
-    asked = ("search", "Which fuse has the Zephyr?", "-l", "lib")
+    asked = ("search", "which fuse has the zephyr?", "-l", "lib")
     assert value(*asked)["unknown"] == []
-    assert value(*asked, "--entity", "Zephyr")["unknown"] == [{"text": "Zephyr", "near": []}]
+    assert value(*asked, "--entity", "Zephyr")["unknown"] == [{"text": "zephyr", "near": []}]
 
 
 def test_a_model_that_answers_is_told_which_name_stands_nowhere(shelf, monkeypatch):
@@ -285,19 +296,50 @@ def test_delete_removes_all_or_nothing_by_id_or_by_path(shelf, monkeypatch):
 
 def test_files_that_are_gone_are_named_and_pruned_where_asked(shelf):
     Path("hx200.md").unlink()
-    assert call("index", "hx210.md", "-l", "lib").stderr.splitlines() == [
+    assert call("index", ".", "-l", "lib").stderr.splitlines() == [
         "1 indexed file is gone from disk and can still be found: hx200.md",
-        "Try: catena index hx210.md --library lib --prune",
+        "Try: catena index . --library lib --prune",
     ]
-    found = value("index", "hx210.md", "-l", "lib")
+    found = value("index", ".", "-l", "lib")
     assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == (["hx200.md"], [], 2)
     assert value("status", "-l", "lib")["vanished"] == ["hx200.md"]
     assert "\nFiles that are gone from disk and can still be found\nhx200.md\n" in call("status", "-l", "lib").stdout
     found = value("index", "hx210.md", "-l", "lib", "--prune")
+    assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == (["hx200.md"], [], 2)
+    assert call("index", "hx210.md", "-l", "lib", "--prune").stderr.splitlines() == [
+        "1 indexed file is gone from disk, outside of what was given, and can still be found",
+        "Try: catena status --library lib, which names them",
+    ]
+    found = value("index", ".", "-l", "lib", "--prune")
     assert (found["vanished"], found["pruned"], found["holds"]["documents"]) == ([], ["hx200.md"], 1)
     assert value("status", "-l", "lib")["vanished"] == []
     assert documents(value("search", "fuse", "-l", "lib")) == {"hx210.md"}
     assert call("index", "hx210.md", "-l", "lib", "--prune").stderr == ""
+
+
+def test_prune_deletes_what_lay_below_the_folders_given_and_nothing_of_a_folder_that_is_gone(shelf):
+    for name in ("share/a.md", "share/b.md", "shared/a.md", "shared/b.md"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(f"# {name}\n\nText of {name}.\n")
+    call("index", "share", "shared", "-l", "lib")
+    Path("share").rename("elsewhere")
+    Path("shared/b.md").unlink()
+    for given in ("share", "share/a.md"):
+        told = call("index", given, "shared", "-l", "lib", "--prune", code=2).stderr
+        assert "the folder share is not there; what is held of it is kept (2)" in told
+        assert "catena delete DOC… --library PATH" in told
+    assert value("status", "-l", "lib")["holds"]["documents"] == 6
+    found = value("index", "shared", "-l", "lib", "--prune")
+    assert (found["vanished"], found["pruned"]) == (["share/a.md", "share/b.md"], ["shared/b.md"])
+
+
+def test_files_that_were_moved_are_told_of_and_found_once(shelf):
+    Path("new").mkdir()
+    Path("hx200.md").rename("new/hx200.md")
+    assert call("index", ".", "-l", "lib").stderr == (
+        "1 file was moved, and found under the new name alone: new/hx200.md (was hx200.md)\n"
+    )
+    assert value("status", "-l", "lib")["holds"]["documents"] == 2
 
 
 def test_prune_never_deletes_what_this_run_read(shelf, monkeypatch):
@@ -315,7 +357,9 @@ def test_prune_empties_a_folder_whose_files_are_all_gone(shelf):
     for path in Path("sub").iterdir():
         path.unlink()
     assert "7 indexed files are gone" in call("index", "sub", "-l", "lib", code=1).stderr
-    told = call("index", "sub", "-l", "lib", "--prune").stderr
+    done = call("index", "sub", "-l", "lib", "--prune")
+    told = done.stderr
+    assert done.stdout.lstrip().startswith("0 files; 0 pages, 0 chunks in ")
     assert told.startswith("7 indexed files are gone from disk, and deleted from the library: sub/0.md, ")
     assert told.endswith("sub/4.md and 2 more\n")
     assert value("status", "-l", "lib")["holds"]["documents"] == 2

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 
+import cli_calls
 import pytest
-from typer.testing import CliRunner
 
 import catena
-from catena.cli.app import app
 
 MANUALS = {
     "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
@@ -38,23 +36,12 @@ def made(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def shelf(made, tmp_path, monkeypatch):
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
-
-
 def ask(folder, questions):
     (folder / "q.jsonl").write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
 
 
 def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, ["evaluate", "lib", "q.jsonl", *arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
+    return cli_calls.call("evaluate", "lib", "q.jsonl", *arguments, code=code)
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ ONLY_PARSED = {
     r"demo": "parses and indexes the bundled PDFs: over two seconds; the README's blocks run it",
     r"report .* --questions ": "a page of each question: seconds; test_report.py asks some",
     r"graph train ": "trains and validates several times over: minutes; test_cli_graph.py trains once",
+    r"show ": "looks up a citation of a real PDF; test_boxes.py does",
     r"doctor": "looks at the machine, which may lack a package; test_cli_commands.py runs it",
 }
 
@@ -44,6 +45,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES:
         parts = "".join(f"## The {part}\n\nReplace the {part} of the {name} once a year.\n\n" for part in PARTS)
         (folder / "manuals" / f"{name}.md").write_text(f"# Pump {name}\n\n{parts}")
+    head = "| | Three months ended September 30, 2022 | Year ended December 31, 2014 |\n|-|-|-|\n"
+    (folder / "manuals" / "northwind.md").write_text(
+        f"# Northwind\n\n{head}| Revenue | 7 | 25 |\n| Net income | 1 | 2 |\n"
+    )
     (folder / "manuals" / "old.pdf").write_bytes(drawn())
     (folder / "manual.pdf").write_bytes(drawn())
     (folder / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_calls import at_home, call, refused, value
+from cli_calls import KEY, at_home, call, refused, value
 from drawn_pages import bars, circles, diagram, pdf, prose, text
 from PIL import Image
 
@@ -37,7 +37,8 @@ def shelf(tmp_path, monkeypatch):
 def test_figures_are_cropped_and_listed(shelf):
     result = call("figures", "manual.pdf", "--out", "out")
     names = sorted(path.name for path in Path("out").iterdir())
-    assert len(names) == 2
+    assert [name.rpartition(".")[2] for name in names] == ["png", "svg"] * 2
+    names = [name for name in names if name.endswith(".png")]
     assert all(name in result.stdout for name in (*names, "Figure 1: Path of the signal", "2 figures"))
     first = value("figures", "manual.pdf", "--out", "out", "--dpi", "72")["figures"][0]
     assert (first["page"], first["kind"], first["labels"]) == (1, "drawing", "Sensor Converter Output")
@@ -60,11 +61,11 @@ def test_a_file_without_figures_a_folder_that_is_none_and_a_reading_that_is_cut_
 
 def test_without_the_extra_figures_is_an_error_and_index_a_notice(shelf, monkeypatch):
     monkeypatch.setattr("catena.parsing.files.find_spec", lambda name: None)
-    assert "catena-core[fast-pdf]" in refused("figures", "manual.pdf")
+    assert "packages/catena[fast-pdf]" in refused("figures", "manual.pdf")
     monkeypatch.setattr("catena.cli.options.find_spec", lambda name: None)
     result = call("index", "manual.pdf", "--figures", "-l", "lib")
     assert "figures are not cropped: pypdfium2 is not installed" in result.stderr
-    assert "pip install 'catena-core[fast-pdf]'" in result.stderr
+    assert "pip install './packages/catena[fast-pdf]'" in result.stderr
     assert "1 indexed" in result.stdout
 
 
@@ -81,6 +82,25 @@ def test_search_and_ask_show_the_file_of_a_figure(shelf):
     assert value("ask", "-l", "lib", SIGNAL)["hits"][0]["figure"]["file"] == file
     answer = call("ask", "manual.pdf", SIGNAL, "--figures").stdout  # of no library that is kept: no file
     assert ("figure: page 1, " in answer, "figures/" in answer) == (True, False)
+
+
+def test_a_figure_that_the_model_names_is_shown_with_its_file(shelf, monkeypatch):
+    call("index", "manual.pdf", "-l", "lib", "--figures")
+    file = value("search", "--figures", SIGNAL, "-l", "lib")["hits"][0]["figure"]["file"]
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    prompts = []
+
+    def reply(self, request):
+        prompts.append(request.prompt)
+        return Completion(text="The signal goes from left to right [1] [F1].")
+
+    monkeypatch.setattr("catena.backends.openai.OpenAILLM.complete", reply)
+    model = ("-m", "eyes", "--base-url", "http://127.0.0.1:9/v1", "-k", "2")
+    shown = call("ask", "-l", "lib", SIGNAL, *model).stdout
+    assert "- [F1] Figure 1: Path of the signal (passage " in prompts[0]
+    assert f"Figure 1: Path of the signal (passage 1): {file}" in shown.replace("\n", "")
+    (figure,) = value("ask", "-l", "lib", SIGNAL, *model)["answer"]["figures"]
+    assert figure["name"] == Path(file).name
 
 
 def test_index_asks_the_caption_model_named(shelf, monkeypatch):

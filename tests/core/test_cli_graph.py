@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from cli_calls import at_home, call, refused, value
+from cli_calls import call, refused, value
 
 from catena.graph import (
     FeatureScorer,
@@ -44,12 +44,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(folder / "bare", folder / "joined")
     call("graph", "build", folder / "joined")
     return folder
-
-
-@pytest.fixture
-def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return at_home(tmp_path, monkeypatch)
 
 
 def stopped(*_: object, **__: object) -> None:
@@ -135,6 +129,13 @@ def test_a_search_shows_chains_hop_by_hop_and_draws_them(shelf: Path) -> None:
     assert result.stderr.count("written: ") == 2
     for name in ("graph.html", "strip.html"):
         assert "HX200" in (shelf / name).read_text(encoding="utf-8")
+    with Library.open("joined", create=False) as library:
+        for flags, ranking in (
+            ((), library.search(QUESTION)),
+            (("--no-graph",), library.search(QUESTION, graph=False)),
+        ):
+            hits = value("search", QUESTION, "-l", "joined", *flags)["hits"]
+            assert [hit["chunk"]["id"] for hit in hits] == [hit.chunk.id for hit in ranking.hits]
     told = refused(*SEARCH, "--where", '{"page": {"$gt": 900}}', "--strip", "none.html", code=1)
     assert "not drawn: none.html" in told
     assert "nothing was found" in told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -18,7 +17,7 @@ from catena.formatting import planned_answer
 from catena.library import Library
 from catena.model import TITLE
 from catena.structure import DOCUMENT_SUMMARY, SECTION_SUMMARY
-from catena.testing import ChatServer, FaithfulFormatter
+from catena.testing import FaithfulFormatter
 from catena.testing.fakes import FakeRecognizer
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 
@@ -56,17 +55,6 @@ def answered(body) -> str:
         return SAID
     shown = planned_answer(Complete(prompt=prompt, purpose="test")).text
     return MODELS["alve" in shown or "pring" in shown].answer(shown)
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer(answered, tokens=(100, 50)) as made:
-        yield made
-
-
-@pytest.fixture
-def model(server: ChatServer) -> list[str]:
-    return ["--llm", "m", "--base-url", server.url]
 
 
 @pytest.fixture
@@ -261,8 +249,8 @@ def test_ctrl_c_says_what_is_kept_and_the_next_run_goes_on(shelf, server, model,
 def test_entities_of_a_spacy_pipeline_and_of_an_expert(shelf, monkeypatch):
     place = "catena.backends.spacy_entities"
     with monkeypatch.context() as without:
-        without.setattr(f"{place}.find_spec", lambda name: None)
-        assert "catena-core[spacy]" in refused("index", "files", "--spacy", "en", "-l", "lib")
+        without.setattr("catena.backends.sentence_transformers.find_spec", lambda name: None)
+        assert "[spacy]" in refused("index", "files", "--spacy", "en", "-l", "lib")
     monkeypatch.setattr(f"{place}.SpacyRecognizer", lambda name: FakeRecognizer({"PART": NAMES}, name))
     for options, state in (("en", "indexed"), ("en", "skipped"), ("de", "indexed"), ("de --journal j.db", "skipped")):
         assert index("files", "--spacy", *options.split())["states"] == {state: 2}

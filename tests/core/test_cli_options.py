@@ -113,7 +113,7 @@ def test_a_picture_without_its_package_is_refused_before_any_work_and_all_else_g
         for work in ("library.Library.open", "store.store.LibraryStore.open", "parsing.parse"):
             working.setattr(f"catena.{work}", lambda *_, **__: pytest.fail("it began to work"))
         for words in PICTURES:
-            assert "pip install catena-view" in refused(*words.split()).replace("'", ""), words
+            assert "pip install ./packages/catena-view" in refused(*words.split()).replace("'", ""), words
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bank.jsonl", "note.md"]
     for words in ("index note.md -l lib --graph", "search seal -l lib --graph", "graph show lib"):
         call(*words.split())

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from cli_calls import at_home, call, plain, value
 
-from catena.cli.app import app
 from catena.testing import ChatServer
 from catena_bench.questions import EIGHT_TYPES, read_scope_dataset
 
-KEY = "sk-test-0123456789abcdefghij"
 PARTS = ("rotor", "shroud", "bearing")
 BODY = (
     "The {part} of the {name} turns slowly. " + "It is made of cast iron and is looked at once a year by staff. " * 4
@@ -25,7 +22,7 @@ def manual(name: str) -> str:
     return f"# {name}\n\n## Note\n\nToo short to be asked about.\n\n{''.join(sections)}"
 
 
-def written(body) -> str:
+def answered(body) -> str:
     """Answer as a model that writes a good question of each section, and two that are of no use."""
     prompt = body["messages"][-1]["content"]
     section = prompt.split("<section>")[1].split("</section>")[0]
@@ -54,42 +51,11 @@ def judged(body) -> str:
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for name in ("CATENA_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    at_home(tmp_path, monkeypatch)
     (tmp_path / "files" / "old").mkdir(parents=True)
     (tmp_path / "files" / "pump.md").write_text(manual("P100"), encoding="utf-8")
     (tmp_path / "files" / "old" / "fan.md").write_text(manual("F20"), encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer(written, tokens=(100, 50)) as made:
-        yield made
-
-
-@pytest.fixture
-def model(server: ChatServer) -> list[str]:
-    return ["--llm", "m", "--base-url", server.url]
-
-
-def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, [*arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert KEY not in result.output
-    return result
-
-
-def value(*arguments: str, code: int = 0):
-    return json.loads(call(*arguments, "--json", code=code).stdout)
-
-
-def plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 # questions
@@ -160,21 +126,21 @@ def test_types_number_and_guidance_are_told_to_the_model(shelf, server, model):
     told = ("- comparative: ", "- cause and effect: ", "- definition: asks what a term means, in short")
     assert all(part in prompt for part in (*told, "The user adds: For fitters.", "Write 2 questions."))
     assert "- synthesis: " not in prompt
-    server.answer = lambda body: written(body).replace("Explanatory", "definition")
+    server.answer = lambda body: answered(body).replace("Explanatory", "definition")
     own = ["--types", "definition=asks what a term means"]
     made = value("questions", "files/pump.md", "--out", "made", *model, *own)
     assert made["types"] == {"definition": {"count": 3, "share": 1.0}}
 
 
 def test_of_sections_where_the_model_fails_there_is_word_and_the_rest_is_written(shelf, server, model):
-    server.answer = lambda body: "no" if "rotor" in body["messages"][-1]["content"] else written(body)
+    server.answer = lambda body: "no" if "rotor" in body["messages"][-1]["content"] else answered(body)
     Path("files/broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
     result = call("questions", "files/pump.md", "files/broken.pdf", "--out", "made", *model, code=1)
     assert "not read: broken.pdf" in result.stderr
     assert "no questions about section 2 of pump.md" in result.stderr
     assert "no questions about 1 section; the same command" in result.stderr
     assert len(read_scope_dataset("made").questions) == 2
-    server.answer = written
+    server.answer = answered
     assert value("questions", "files/pump.md", "--out", "made", *model, "--force")["questions"] == 3
 
 

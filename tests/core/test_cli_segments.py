@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_calls import KEY, at_home, call, plain, refused, value
+from cli_calls import KEY, call, plain, refused, value
 
 import catena
 from catena.library import Library
@@ -64,12 +62,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return at_home(tmp_path, monkeypatch)
-
-
 def passages_of(body) -> list[tuple[str, str]]:
     return re.findall(r'<passage number="(\d+)".*?>\n(.*?)</passage>', body["messages"][-1]["content"], re.DOTALL)
 
@@ -82,12 +74,6 @@ def answered(body) -> str:
     n = next((number for number, text in shown if QUOTES["exact"] in text), "1")
     said = f"The screws are tightened to 2.4 N·m [{n}]. They are polished weekly [{n}].\n\nQUOTES\n"
     return said + "".join(f'[{n}] "{quote}"\n' for quote in QUOTES.values())
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer(answered, tokens=(100, 50)) as made:
-        yield made
 
 
 def search(*options: str, question: str = QUESTION, code: int = 0) -> Any:

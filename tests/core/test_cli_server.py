@@ -7,10 +7,10 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
+import cli_calls
 import pytest
 from fake_server import FakeServer
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.cli.failures import split_hint
@@ -43,9 +43,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
 
 
 def call(*arguments: str, code: int = 0):
-    result = CliRunner().invoke(app, ["server", *map(str, arguments)])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
+    result = cli_calls.call("server", *arguments, code=code)
     assert "\x1b" not in result.output
     assert all(len(line) <= 100 for line in result.stdout.splitlines() if "--json" not in arguments)
     return result
@@ -241,7 +239,7 @@ def test_a_missing_client_names_its_extra(monkeypatch: pytest.MonkeyPatch, optio
         "catena_server.client_transport.find_spec", lambda name: None if name.startswith(package) else find_spec(name)
     )
     result = call("status", "--url", "http://127.0.0.1:1", *option, code=2)
-    assert f"Try: pip install 'catena-server[{package}]'" in result.stderr
+    assert f"Try: pip install './packages/catena-server[{package}]'" in result.stderr
 
 
 def test_an_address_is_needed_and_must_be_one(monkeypatch: pytest.MonkeyPatch) -> None:

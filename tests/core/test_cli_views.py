@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_calls import at_home, call, plain, refused, value
+from cli_calls import call, plain, refused, value
 
 from catena.library import Library
 from catena.retrieval import SECTION_FUSION, ExactUnion, ScoreFusion, ViewRankFusion, ViewSearch
 from catena.retrieval.view_search import ViewScoreFusion
-from catena.testing import ChatServer
 from catena.text import count_tokens
 
 MOUNTING = " ".join(f"Sentence {i} tells of bracket {i * 7 % 13} and of the lamp in room {i}." for i in range(40))
@@ -50,12 +47,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def shelf(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return at_home(tmp_path, monkeypatch)
-
-
 def answered(body) -> str:
     """Answer as a model that makes views: the first words of the content, as whatever is asked for."""
     system, prompt = (message["content"] for message in body["messages"])
@@ -64,17 +55,6 @@ def answered(body) -> str:
     if system.startswith("You summarise"):
         return " ".join(content.split()[:20])
     return json.dumps([f"Which {words[0]} is it?"] if "question" in system[:80] else words[:4])
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer(answered, tokens=(100, 50)) as made:
-        yield made
-
-
-@pytest.fixture
-def model(server: ChatServer) -> list[str]:
-    return ["--llm", "m", "--base-url", server.url]
 
 
 def chunks(library: str, *options: str) -> list[str]:
@@ -254,6 +234,11 @@ def test_passages_are_read_within_a_budget(shelf):
     assert "room 7." in plain(shown)
     assert value(*line)["budget_tokens"] == 1_000
     assert value("search", LAMP, "-l", "plain", "--passages", "--budget-tokens", "80")["hits"]
+    read = value("search", LAMP, "-l", "sections", "--budget-tokens", "60")
+    assert "room 7." in read["hits"][0]["chunk"]["text"]
+    assert 0 < read["tokens"] <= read["budget_tokens"] == 60
+    asked = value("ask", "HX200.md", LAMP, "--budget-tokens", "60")
+    assert "room 7." in asked["hits"][0]["chunk"]["text"]
 
 
 # views

@@ -14,6 +14,7 @@ from catena.formatting import FormatOptions
 from catena.library import UNCHANGED, Preparation, prepare
 from catena.library.ingestion import contextualise
 from catena.model import Document, ParameterError, ServiceError, View, digest
+from catena.parsing import usual_engine
 from catena.parsing.figure_shapes import Box
 from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, chunk_header
 from catena.structure.views import context_search_views
@@ -120,9 +121,10 @@ def test_the_dense_route_compares_the_view_in_context_or_else_the_headed_one(ope
 
 
 def test_fingerprints_of_older_libraries_stay_and_other_options_index_anew(opened, files):
-    how = Preparation()
+    how = Preparation(engine="pypdf")
     before = (how.chunks, how.terms, how.layout, how.engine, how.ruled_tables, how.embed_tables)  # there was context
     assert how.fingerprint(b"x") == digest(b"x", repr(before))
+    assert Preparation().fingerprint(b"x") == Preparation(engine=usual_engine()).fingerprint(b"x")
     library = opened(Preparation())
     library.index(files)
     assert {o.reason for o in opened(Preparation(), llm=model()).index(files)} == {UNCHANGED}

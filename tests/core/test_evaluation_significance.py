@@ -128,9 +128,9 @@ def test_values_that_cannot_be_compared(a, b, message):
 
 
 def test_parameters_outside_their_domains():
-    with pytest.raises(ParameterError, match="rounds must be 1 or more, got 0"):
+    with pytest.raises(ParameterError, match="rounds must be an integer >= 1, got 0"):
         randomisation_p([1.0], rounds=0)
-    with pytest.raises(ParameterError, match=r"level must be a share in \(0, 1\), got 1"):
+    with pytest.raises(ParameterError, match=r"level must be a number > 0 and < 1, got 1"):
         bootstrap_interval([1.0], level=1)
     with pytest.raises(EvaluationError, match=r"p of 'a' must be in \[0, 1\], got 1.1"):
         holm({"a": 1.1})

@@ -140,7 +140,7 @@ def test_judgements_and_run_that_cannot_be_compared(qrels: dict, run: dict, mess
 
 def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[eval\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install './packages/catena\[eval\]'"):
         evaluate({"q": {"a": 1}}, {"q": ["a"]})
     assert recall_at(["a"], ["a"], 1) == 1.0
 

@@ -207,5 +207,5 @@ def test_drawn_rankings_are_in_order_and_in_bounds(ranking: Ranking) -> None:
 def test_strategies_name_the_extra_when_hypothesis_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     monkeypatch.delitem(sys.modules, "catena.testing.strategies")
-    with pytest.raises(MissingExtraError, match=r"hypothesis .* pip install 'catena-core\[testing\]'"):
+    with pytest.raises(MissingExtraError, match=r"hypothesis .* pip install './packages/catena\[testing\]'"):
         import catena.testing.strategies  # noqa: F401

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pypdfium2 as pdfium
 import pytest
@@ -29,6 +30,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
 
+from catena.formatting import figures_of, format_layout
 from catena.model import Document, FigureCrop, MissingExtraError, ParameterError, Parsed
 from catena.model.layout import Line, Span
 from catena.parsing import figure_shapes, parse_bytes
@@ -187,6 +189,111 @@ def test_rules_frames_and_small_things_are_no_figures(draw):
     assert found(pdf(around(draw))) == []
 
 
+def wires(canvas, at=AT, boxes=lambda canvas, *sides: canvas.rect(*sides)):
+    """Draw two devices and three wires between them, each with a name."""
+    for x in (at.x0, at.x1 - 70):
+        boxes(canvas, x, HEIGHT - at.bottom, 70, at.height)
+        text(canvas, "Device", x + 8, at.top + 6, 8)
+    for n in range(3):
+        y = at.top + at.height * (n + 1) / 4
+        canvas.line(at.x0 + 70, HEIGHT - y, at.x1 - 70, HEIGHT - y)
+        text(canvas, f"core {n}", at.x0 + 100, y - 9, 6)
+
+
+def four_lines(canvas, x, y, wide, high):
+    for side in ((x, y, x + wide, y), (x, y + high, x + wide, y + high), (x, y, x, y + high)):
+        canvas.line(*side)
+    canvas.line(x + wide, y, x + wide, y + high)
+
+
+def test_lines_that_lead_from_box_to_box_are_a_figure_however_the_boxes_are_drawn():
+    rounded = lambda canvas, *sides: canvas.roundRect(*sides, 5)  # noqa: E731
+    ways = (lambda canvas, *sides: canvas.rect(*sides), rounded, four_lines)
+    for boxes in ways:
+        (figure,) = found(pdf(page_with(lambda canvas, at, boxes=boxes: wires(canvas, at, boxes))))
+        assert overlap(box(figure), AT) > 0.93
+
+
+def rounded_frame(canvas):
+    """A frame whose corners are drawn one by one, around a few words."""
+    for x, y, start in ((60, 640, 90), (380, 640, 0), (380, 540, 270), (60, 540, 180)):
+        canvas.arc(x, y, x + 10, y + 10, start, 90)
+    for side in ((65, 650, 385, 650), (65, 540, 385, 540), (60, 545, 60, 645), (390, 545, 390, 645)):
+        canvas.line(*side)
+    text(canvas, "Mind the current", 80, 220, 9)
+
+
+def spanned(canvas):
+    """A table whose first and last cells go over several rows, so that lines end between them."""
+    table(canvas, 60, 200, 4, 3)
+    for row in range(3, 6):
+        text(canvas, "first", 64, 200 + 16 * row + 4, 8)
+        canvas.line(140, HEIGHT - 200 - 16 * row, 300, HEIGHT - 200 - 16 * row)
+    four_lines(canvas, 60, HEIGHT - 296, 320, 48)
+    canvas.line(140, HEIGHT - 248, 140, HEIGHT - 296)
+    canvas.line(300, HEIGHT - 248, 300, HEIGHT - 296)
+
+
+def shaded(canvas):
+    """A table as offices print it: each cell of every other row is filled by itself, many of them empty."""
+    for row in range(8):
+        canvas.setFillGray(0.85)
+        for column in range(8 if row % 2 else 0):
+            canvas.rect(60 + 50 * column, HEIGHT - 216 - 14 * row, 50, 14, fill=1, stroke=0)
+        canvas.setFillGray(0)
+        for column in (0, 2, 5) if row != 3 else ():
+            text(canvas, f"{row}{column}1", 64 + 50 * column, 205 + 14 * row, 7)
+
+
+def greyed(canvas):
+    """A table with cells that do not apply, filled grey."""
+    table(canvas, 60, 200, 4, 6)
+    canvas.setFillGray(0.8)
+    for column, row in ((1, 2), (3, 4), (2, 5)):
+        canvas.rect(60 + 80 * column, HEIGHT - 216 - 16 * row, 80, 16, fill=1, stroke=0)
+
+
+def form(canvas):
+    for row in range(5):
+        text(canvas, "Name of the part:", 60, 203 + 26 * row, 8)
+        canvas.rect(160, HEIGHT - 216 - 26 * row, 120, 16)
+        canvas.rect(300, HEIGHT - 212 - 26 * row, 9, 9)
+        canvas.lines([(302, HEIGHT - 208 - 26 * row, 304, HEIGHT - 211 - 26 * row),
+                      (304, HEIGHT - 211 - 26 * row, 308, HEIGHT - 205 - 26 * row)])  # fmt: skip
+        canvas.line(330, HEIGHT - 214 - 26 * row, 450, HEIGHT - 214 - 26 * row)
+
+
+@pytest.mark.parametrize("draw", [spanned, shaded, greyed, form, rounded_frame], ids=lambda draw: draw.__name__)
+def test_tables_and_forms_that_look_like_drawings_are_none(draw):
+    assert found(pdf(around(draw))) == []
+
+
+def test_a_drawing_that_pdfplumber_takes_for_a_table_is_a_figure_and_no_table():
+    def page(canvas, at):
+        for n in range(4):  # registers
+            canvas.rect(at.x0 + 80 * (n % 2), HEIGHT - at.bottom + 50 * (n // 2), 80, 50)
+            text(canvas, f"register {n}", at.x0 + 80 * (n % 2) + 5, at.bottom - 50 * (n // 2) - 30, 8)
+        canvas.line(at.x0 + 160, HEIGHT - at.top - 30, at.x1 - 40, HEIGHT - at.top - 30)
+        canvas.rect(at.x1 - 40, HEIGHT - at.bottom, 40, at.height)
+
+    parsed = read(pdf(page_with(page)), ruled_tables=True)
+    assert len(parsed.layout.pages[0].figures) == 1
+    assert "| " not in format_layout(parsed).text
+
+
+def test_each_of_two_figures_side_by_side_has_its_own_title_of_as_many_lines_as_it_has():
+    def draw(canvas):
+        for x, name in ((90, "left"), (300, "right")):
+            wires(canvas, Box(x, 200, x + 190, 280))
+            text(canvas, f"Figure {1 + (x > 90)}. The {name} one, with its", x, 292, 9)
+            text(canvas, f"{name} device and {name} wires", x, 303, 9)
+
+    parsed = read(pdf(around(draw)))
+    titles = [figure.title for figure in figures_of(replace(parsed, document=format_layout(parsed)))]
+    ending = "one, with its {0} device and {0} wires"
+    assert titles == [f"Figure 1. The left {ending.format('left')}", f"Figure 2. The right {ending.format('right')}"]
+
+
 def test_white_and_clipped_ink_is_not_seen_and_a_drawing_in_a_form_is_one_with_its_scale():
     def clipped(canvas):
         canvas.setFillColorRGB(1, 1, 1)
@@ -284,6 +391,38 @@ def test_png_gives_back_every_pixel(width, height, photo, data):
     assert (wide, tall) == image.size == (width, height)
     rows = [pixels[y * stride : y * stride + 3 * width] for y in range(height)]
     assert image.tobytes() == b"".join(rows)
+
+
+def test_a_drawing_is_written_as_svg_with_its_text_and_nothing_that_could_run():
+    def draw(canvas, at):
+        wires(canvas, at)
+        canvas.setStrokeColorRGB(1, 0, 0)
+        canvas.setDash(3, 2)
+        canvas.bezier(at.x0 + 75, 600, at.x0 + 95, 630, at.x0 + 120, 560, at.x0 + 160, 600)
+        text(canvas, "<script>alert(1)</script>", at.x0 + 75, at.bottom - 12, 6)
+        bitmap(canvas, Box(at.x0 + 90, at.top + 70, at.x0 + 120, at.top + 90))
+
+    (figure,) = found(pdf(page_with(draw)))
+    root = ElementTree.fromstring(figure.svg)
+    kinds = [element.tag.rpartition("}")[2] for element in root.iter()]
+    assert set(kinds) == {"svg", "path", "text", "image"}
+    assert {"Device", "core 0", "<script>alert(1)</script>"} <= {element.text for element in root.iter()}
+    left, top, wide, high = map(float, root.get("viewBox").split())
+    assert (left, top) == pytest.approx((figure.x0 - MARGIN, figure.top - MARGIN), abs=0.1)
+    assert (wide, high) == pytest.approx((figure.x1 - left + MARGIN, figure.bottom - top + MARGIN), abs=0.1)
+    dashed = [element for element in root.iter() if element.get("stroke-dasharray") == "3.00 2.00"]
+    assert [(element.get("stroke"), "C" in element.get("d")) for element in dashed] == [("#ff0000", True)]
+    assert all(not name.startswith("on") for element in root.iter() for name in element.attrib)
+    (picture,) = found(pdf(page_with(bitmap)))
+    assert picture.svg == ""
+
+
+def test_a_drawing_too_large_for_svg_is_a_picture_only(monkeypatch):
+    file = pdfium.PdfDocument(pdf(page_with(wires)))
+    base = (1, 0, 0, -1, 0, HEIGHT)
+    assert "<path" in figure_shapes.svg_of(file[0], base, AT, lambda _: b"")
+    monkeypatch.setattr(figure_shapes, "MAX_SVG", 500)
+    assert figure_shapes.svg_of(file[0], base, AT, lambda _: b"") == ""
 
 
 def test_a_huge_figure_is_rendered_at_fewer_dots_and_equal_bytes_give_equal_figures():

@@ -63,14 +63,9 @@ def parsed(*pages, outline=(), title="", labels=()):
         at += sum(len(one.text) + 1 for one in each.lines)
     starts = [min(start, len(plain)) for start in starts]
     document = Document(
-        id="d",
-        text=plain,
-        source="files/pump manual.pdf",
-        media_type="text/plain",
-        page_starts=tuple(starts),
-        page_labels=labels,
-        metadata={"maker": "Halden"},
-    )
+        id="d", text=plain, source="files/pump manual.pdf", media_type="text/plain", page_starts=tuple(starts),
+        page_labels=labels, metadata={"maker": "Halden"},
+    )  # fmt: skip
     return Parsed(document=document, layout=Layout(pages=pages, outline=outline, title=title))
 
 
@@ -278,6 +273,111 @@ def test_what_is_printed_as_the_label_of_its_page_goes_with_the_numbers() -> Non
     ]
     assert "A-1" not in markdown(*leaves)
     assert "A-1" in markdown(*leaves[:3], replace(leaves[3], label="4"))
+
+
+def test_page_numbers_go_at_any_height_but_not_other_numbers() -> None:
+    leaves = [page(n, prose(FOX * n, 60), line(f"{n + 6}", 100 + 70 * n, x=300)) for n in range(1, 6)]
+    assert not re.search(r"^\d+$", markdown(*leaves), re.M)
+    assert "99" in markdown(*leaves, page(6, prose(FOX, 60), line("99", 300)))
+
+
+def test_head_of_several_lines_and_of_a_part_goes_but_for_the_first_page_of_the_part() -> None:
+    def leaf(n, first):
+        head = [line("Halden plc", 30, size=8), line("Notes to the statements", 39, size=8)]
+        return page(
+            n, *(head if n >= first else []), prose(f"{'abcdefghijkl'[n - 1]} {FOX}", 60 if n >= first else 30)
+        )
+
+    assert [markdown(*(leaf(n, first) for n in range(1, 13))).count("Notes to") for first in (6, 9)] == [1, 4]
+
+
+def test_names_of_columns_at_the_top_of_pages_are_no_running_head() -> None:
+    def leaf(n):
+        head = cells(30, (60, "Name"), (300, "Amount")) if n > 5 else line("abcde"[n - 1] * 9, 30)
+        return page(n, head, prose(f"{'abcdefghijkl'[n - 1]} {FOX}", 60))
+
+    assert markdown(*map(leaf, range(1, 13))).count("Amount") == 7
+
+
+def test_rows_at_the_edges_of_pages_that_differ_in_digits_stay_below_their_running_heads() -> None:
+    def leaf(n, columns):
+        numbers = range(40 * n, 40 * n + 40)
+        rows = [cells(60 + 16 * at, *((x, f"P-{m:05}") for x in columns)) for at, m in enumerate(numbers)]
+        return page(
+            n, line("Parts of Halden", 20), cells(44, *((x, "Number") for x in columns)), *rows, line(f"{n}", 740)
+        )
+
+    for columns in ((60,), (60, 300), (60, 200, 400)):
+        text = markdown(*(leaf(n, columns) for n in range(1, 8)))
+        assert text.count("P-") == 7 * 40 * len(columns)
+        assert "Halden" not in text
+
+
+def test_line_that_only_says_that_something_goes_on_is_gone() -> None:
+    first = page(1, flow((14, "Balance Sheets"), FOX))
+    text = markdown(first, page(2, line("Balance Sheets (Continued)", 40), prose(RAIN, 70)))
+    assert text.count("Balance Sheets") == 1
+    assert "Income (Continued)" in markdown(first, page(2, line("Income (Continued)", 40), prose(RAIN, 70)))
+
+
+def test_unit_is_parted_from_its_heading_and_names_of_columns_are_none() -> None:
+    text = markdown(page(1, flow((14, "Statements of Income (in thousands, except per share data)"), FOX)))
+    assert text.startswith("# Statements of Income\n\n(in thousands, except per share data)\n\n")
+    row = cells(100, (60, "Fiscal year"), (400, "Amount"), bold=True, size=12)
+    two = page(1, flow((14, "Debt"), FOX), row, prose(RAIN, 130), cells(300, (60, "Item 2."), (140, "Debt"), size=12))
+    assert headings(two, page(2, prose(FOX, 60))) == ["# Debt", "## Item 2. Debt"]
+
+
+@pytest.mark.parametrize("bold", [True, False])
+def test_titles_over_statements_head_them_alike_whatever_their_unit_stands_in(bold) -> None:
+    def statement(number, name, *unit):
+        title = line(name, 60, x=297 - 2.5 * len(name), bold=bold)
+        values = [("Sales", "6,779", "5,504"), ("Cost of sales", "4,591", "3,752"), ("Marketing", "824", "607")]
+        rows = [cells(98 + 18 * n, *zip((60, 300, 400), row, strict=True)) for n, row in enumerate(values)]
+        return page(number, title, *unit, *rows, prose(FOX, 200), prose(RAIN, 240))
+
+    beside = cells(80, (60, "(in thousands)"), (300, "2015"), (400, "2014"), bold=bold)
+    above = line("(in thousands, except the number of shares)", 72, x=190, bold=bold)
+    apart = cells(86, (300, "2015"), (400, "2014"), bold=True)
+    pages = [
+        page(1, prose(FOX, 60), prose(RAIN, 100)),
+        statement(2, "STATEMENTS OF INCOME", beside),
+        statement(3, "BALANCE SHEETS", above, apart),
+    ]
+    assert headings(*pages) == ["# STATEMENTS OF INCOME", "# BALANCE SHEETS"]
+
+
+def test_page_of_fields_gives_the_title_and_no_heading() -> None:
+    fields = [
+        line("SECURITIES AND EXCHANGE COMMISSION", 60, size=16, bold=True),
+        line("FORM 10-K", 100, size=14, bold=True),
+        line("For the fiscal year ended December 31, 2015", 130),
+        line("Halden, Inc.", 170, size=18, bold=True),
+        line("(Exact name of registrant as specified in its charter)", 200),
+    ]
+    pages = [page(1, *fields), page(2, flow((14, "Business"), FOX))]
+    document = format_layout(parsed(*pages, title="0000764478-23-000041"))
+    assert document.title == "Halden, Inc. 10-K 2015"
+    assert dict(document.metadata) == {
+        "maker": "Halden", "company": "Halden, Inc.", "form": "10-K", "period": "2015", "date": "2015-12-31"
+    }  # fmt: skip
+    assert headings(*pages) == ["# Business"]
+
+
+@pytest.mark.parametrize(
+    ("outline", "named", "first", "title"),
+    [
+        ("The Pump", "Pumps of Halden", 14, "The Pump"),
+        ("", "Pumps of Halden", 14, "Pumps of Halden"),
+        ("", "0000764478-23-000041", 14, "On Pumps"),
+        ("", "0000764478-23-000041", 10, "pump manual"),
+    ],
+)
+def test_title_is_taken_from_outline_metadata_first_line_or_file(outline, named, first, title) -> None:
+    items = (OutlineItem(level=1, title=outline, page=1),) if outline else ()
+    leaf = page(1, line("On Pumps", 60, size=first), prose(FOX, 100))
+    rival = page(2, flow((14, "Use"), FOX))
+    assert format_layout(parsed(leaf, rival, outline=items, title=named)).title == title
 
 
 def test_text_that_repeats_in_the_body_and_chapters_on_the_page_of_their_number_stay() -> None:

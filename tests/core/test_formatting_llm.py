@@ -15,19 +15,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catena.effects import (
-    Complete,
-    Completion,
-    Journal,
-    Price,
-    Services,
-    Tariff,
-    approximate_tokens,
-    arun,
-    plan,
-    run,
-    together,
-)
+from catena import Services
+from catena.effects import Complete, Completion, Journal, Price, Tariff, approximate_tokens, arun, plan, run, together
 from catena.formatting import (
     PLANNED_ANSWERS,
     FidelityOptions,

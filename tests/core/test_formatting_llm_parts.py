@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.formatting import align, atom_keys, atoms_of, flat
-from catena.formatting.heading_levels import heading_lines, with_levels
+from catena.formatting.llm_markdown import heading_lines, with_levels
 from catena.formatting.source import NoBorder, Stretch, piece_of, stitch
 
 WORDS = st.lists(st.sampled_from(["the", "pump", "turns", "at", "40", "rpm", "and", "stops"]), max_size=60)

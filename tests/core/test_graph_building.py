@@ -253,7 +253,7 @@ def test_what_cannot_be_a_graph_or_a_question_to_it_is_named(monkeypatch: pytest
         with pytest.raises(CatenaError, match=message):
             call()
     monkeypatch.setattr("catena.graph.semantic.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[ann\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install './packages/catena\[ann\]'"):
         built(GraphOptions(exact_up_to=2))
 
 

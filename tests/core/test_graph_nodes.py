@@ -141,7 +141,8 @@ def test_keywords_of_manuals_tables_captions_and_other_languages(text: str, keyw
 
 def test_the_weight_of_a_keyword_by_hand() -> None:
     # seals: 2 places * log2(1 + 5) = 5.17; pumps: 1 * log2(6) = 2.58; Bonn: 2 * log2(1 + 4) = 4.64
-    assert keywords_of("these seals and seals of pumps, made in Bonn") == ("seals", "bonn", "these", "pumps")
+    # "these" is a stop word
+    assert keywords_of("these seals and seals of pumps, made in Bonn") == ("seals", "bonn", "pumps")
 
 
 @given(texts, st.integers(1, 8))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_fakes import FakeGraph
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from catena.graph.paper_scorer import checked_weights, network_scores, node_text
 from catena.graph.scoring import Candidates, WalkQuestion
 from catena.model import TITLE, Chunk, MissingServiceError, Nodes, ParameterError
 from catena.testing import FakeEmbedder
-from catena.testing.fakes import FakeGraph
 
 DIM = 4
 BY_HAND = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_fakes import FakeGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from catena.effects import FindCovering, Services, Step, run
 from catena.graph import ChunkGraph, Node, WalkOptions, pose, walk
 from catena.graph.walking import WalkResult
 from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
-from catena.testing.fakes import FakeGraph
 
 TEXTS = {
     "a": "alpha beta gamma",

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
-from catena.model import LibraryError, MissingExtraError, ParameterError
+from catena.model import LibraryError, MissingExtraError, PageBox, ParameterError
 
 BROKEN = "a\x00b\x1b \ud800 <&>\r\n 電池"
 
@@ -53,10 +53,12 @@ def test_chunks_keep_everything_on_disk(tmp_path: Path) -> None:
         section=3,
         pages=(1, 2),
         lines=(4, 5),
+        boxes=(PageBox(1, 60.0, 180.5, 262.0, 190.0),),
         metadata={"n": [1, None]},
     )
     ChunkGraph.build([replace(plain, chunk=chunk)], np.ones((1, DIM))).save(tmp_path)
-    assert ChunkGraph.load(tmp_path).chunk(plain.id) == chunk
+    read = ChunkGraph.load(tmp_path).chunk(plain.id)
+    assert (read, read.boxes) == (chunk, chunk.boxes)
     odd = replace(plain, chunk=replace(chunk, metadata={"set": object()}))
     with pytest.raises(ParameterError, match="metadata of chunk"):
         ChunkGraph.build([odd], np.ones((1, DIM))).save(tmp_path)
@@ -132,7 +134,7 @@ def test_networkx_gets_one_edge_a_pair_with_all_weights(monkeypatch: pytest.Monk
     said = {"path": "", "kind": "text", "keywords": "k", "names": "x y", "titles": "; ".join(first.titles)}
     assert made.nodes[first.id] == {"document": first.chunk.document_id, "position": first.chunk.position, **said}
     monkeypatch.setattr("catena.graph.storage.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena-core\[graph\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install './packages/catena\[graph\]'"):
         graph.to_networkx()
 
 

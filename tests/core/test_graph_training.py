@@ -19,6 +19,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+from graph_fakes import FakeGraph
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,6 @@ from catena.graph.training_data import (
 )
 from catena.model import Chunk, EvaluationError, ParameterError
 from catena.testing import FakeEmbedder
-from catena.testing.fakes import FakeGraph
 
 Pairs = Iterable[tuple[str, str]]
 DRAWN = [("a", "b"), ("a", "c"), ("a", "n1"), ("b", "d"), ("b", "n2"), ("c", "d"), ("d", "e")]

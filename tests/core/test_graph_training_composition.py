@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena import Hit, LibraryError
 from catena.effects import Cancel, Services, run
 from catena.graph import (
     PAPER,
@@ -40,17 +41,7 @@ from catena.library.training_questions import (
     measured,
     read_supported_questions,
 )
-from catena.model import (
-    CancelledError,
-    Chunk,
-    EvaluationError,
-    Hit,
-    LibraryError,
-    MissingServiceError,
-    ParameterError,
-    Ranking,
-    Scale,
-)
+from catena.model import CancelledError, Chunk, EvaluationError, MissingServiceError, ParameterError, Ranking, Scale
 from catena.retrieval import retrieve
 from catena.testing import FakeEmbedder
 

@@ -18,26 +18,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_fakes import FakeGraph
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena import Scale
 from catena.effects import FetchById, FetchNodes, Services, Step, run
 from catena.graph import PAPER, Scorer, SimilarityScorer, WalkOptions, pose, walk
 from catena.graph.scoring import Candidates
 from catena.graph.walking import WalkResult
-from catena.model import (
-    Chunk,
-    Edge,
-    Hit,
-    MissingServiceError,
-    ParameterError,
-    Provenance,
-    Ranking,
-    Scale,
-    ServiceError,
-)
+from catena.model import Chunk, Edge, Hit, MissingServiceError, ParameterError, Provenance, Ranking, ServiceError
 from catena.testing import Flaky
-from catena.testing.fakes import FakeGraph
 from catena.text import count_tokens
 
 QUESTION = "Which Quasar hums in text?"
@@ -161,11 +152,31 @@ def test_a_beam_keeps_the_paths_that_are_best_on_average() -> None:
     assert chains(walked(replace(options, max_length=3))) == ["abd", "ace"]
 
 
-def test_hubs_are_penalised_by_the_logarithm_of_their_neighbours() -> None:
-    found = walked(WalkOptions(hub_penalty=2.0, fill=False), k=2)
-    assert found.chains[0].hops[1].score == pytest.approx(5 - 2 * np.log(3))  # b has two neighbours
-    edges = {**EDGES, ("b", "h"): {"semantic": 0.5}, ("b", "g"): {"semantic": 0.5}}
-    assert ids(walked(WalkOptions(hub_penalty=2.0, fill=False), k=2, graph=drawn(edges))) == "ac"  # b has four
+def sure_of(texts: Mapping[str, str], lexical: Mapping[str, float]) -> tuple[FakeGraph, Ranking]:
+    """Return a graph of these texts, each a document, and a ranking of some of them by a lexical route."""
+    held = {i: replace(chunk(i, text), document_id=i) for i, text in texts.items()}
+    ways = {i: (Provenance(route="lexical", rank=1, score=score),) for i, score in lexical.items()}
+    hits = tuple(Hit(held[i], score, ways[i]) for i, score in lexical.items())
+    return FakeGraph(list(held.values()), dict.fromkeys(held, (1.0, 0.0)), EDGES), Ranking(hits, Scale.SIMILARITY)
+
+
+def test_a_hop_comes_before_the_hits_that_are_less_sure_than_it() -> None:
+    # a leads to b and c, h is ranked: equal scores, so each has a chance of 1/3, then of 1/3, 1/3, 1/2 of d, c, h
+    texts = {**{i: f"text of {i}" for i in "abcdefg"}, "h": "a quasar that hums in text"}
+    keeping = WalkOptions(keep_sure=True, max_chunks=2)
+    for lexical, expected in ((0.57, "abh"), (0.58, "ahb")):  # of h, which holds all words; squared it is 1/3 between
+        graph, first = sure_of(texts, {"a": 8.0, "h": 8.0 * lexical})
+        found = walked(keeping, first=first, graph=graph, scorer=SAME)
+        assert ids(found) == expected
+        assert chains(found) == ["ab"]
+        assert ids(walked(keeping, first=first, graph=graph, scorer=SAME, k=2)) == expected[:2]
+    # passages of one document hold the words together: h with the words of c is as sure as c with those of h
+    graph, first = sure_of({**texts, "h": "a quasar", "c": "it hums, says the text"}, {"a": 8.0, "h": 8.0, "c": 8.0})
+    assert ids(walked(keeping, first=first, graph=graph, scorer=Valued({**VALUES, "b": 99.0}))) == "abhc"
+    together = replace(
+        first, hits=tuple(replace(hit, chunk=replace(hit.chunk, document_id="one")) for hit in first.hits)
+    )
+    assert ids(walked(keeping, first=together, graph=graph, scorer=Valued({**VALUES, "b": 99.0}))) == "ahcb"
 
 
 def test_a_seed_chosen_by_the_scorer() -> None:
@@ -191,9 +202,6 @@ SAME = Valued(dict.fromkeys("abcdefghx", 1.0))
         (replace(ALONE, max_length=2), {}, "abchf", ["ab", "ac", "hf"]),
         (replace(ALONE, max_length=1), {}, "ach", ["a", "c", "h"]),  # c is in the first ranking too
         (WalkOptions(max_chunks=3), {"k": 5}, "abdhx", ["abd"]),  # the first ranking fills up
-        (replace(ALONE, min_score=4), {}, "abdc", None),
-        (replace(ALONE, max_drop=2), {}, "abdc", None),  # 6 - 4 = 2 is taken, 6 - 3 is not
-        (replace(ALONE, max_drop=1.9), {}, "abd", None),
         (replace(ALONE, kinds=("semantic",)), {}, "abdch", None),
         (replace(ALONE, kinds=("semantic",), candidates="graph"), {}, "abd", ["abd"]),
         (WalkOptions(candidates="ranking", kinds=()), {}, "achx", ["a", "c", "h"]),  # the scorer alone
@@ -201,7 +209,6 @@ SAME = Valued(dict.fromkeys("abcdefghx", 1.0))
         (ALONE, {"k": 8, "scorer": SAME}, "abcdefgh", None),  # ties go by id
         (ALONE, {"allows": lambda each: each.id not in "bh"}, "aceghf", None),  # h is ranked, and brings f
         (replace(ALONE, pool=2), {"first": ranking("xyzhab")}, None, ["hfdb", "ac"]),  # x, y, z take no place
-        (replace(BEAM, max_length=5, min_score=2), {}, None, ["abd", "aceg"]),  # 11/2, ended before f1, and 14/3
         # how a seed was selected is no part of what its path is worth
         (ONE, {"scorer": Valued({**VALUES, "b": 1.0, "c": 0.0, "f": 1.1})}, None, ["hf"]),
         (None, {"first": Ranking((), Scale.RANK)}, "", []),
@@ -265,8 +272,6 @@ def test_a_graph_that_cannot_describe_edges_costs_their_words_only() -> None:
     assert edge is not None
     assert edge.words == {}
     assert dict(edge.weights) == {"keyword": 3.0}
-    with pytest.raises(MissingServiceError, match="CountEdges"):
-        walked(WalkOptions(hub_penalty=1.0), graph=Plain())
     with pytest.raises(MissingServiceError, match="FindCovering"):
         walked(PAPER, graph=Plain(), keywords=("quasar",))
 
@@ -287,8 +292,8 @@ def test_a_scorer_is_shown_rows_with_edges_ranks_and_scores_of_routes() -> None:
     assert first.ranks.tolist() == [0, 4, 2]
     assert first.lexical.tolist() == pytest.approx([0, 0.25, 0.5])
     assert first.dense.tolist() == [0, 0, 0]
-    assert first.question.words == ("which", "quasar", "hums", "in", "text")
-    assert first.question.holding.tolist() == [0, 2, 2, 0, 5]
+    assert first.question.words == ("quasar", "hums", "text")  # no stop words
+    assert first.question.holding.tolist() == [2, 2, 5]
     assert first.question.nodes == 8
 
 
@@ -325,9 +330,6 @@ some_options = st.builds(
     expand=st.integers(1, 5),
     pool=st.integers(1, 12),
     width=st.integers(1, 4),
-    min_score=st.none() | st.integers(-2, 2).map(float),
-    max_drop=st.none() | st.integers(0, 3).map(float),
-    hub_penalty=st.sampled_from([0.0, 0.5]),
     budget_tokens=st.none() | st.integers(0, 30),
     fill=st.booleans(),
 )
@@ -344,6 +346,8 @@ def test_laws(
     asked: tuple[int, set[str] | None],
 ) -> None:
     k, refused = asked
+    if options.fill and options.strategy == "best_first":
+        options = replace(options, keep_sure=bool(k % 2))
 
     def go(graph: FakeGraph, k: int = k) -> WalkResult:
         allows = None if refused is None else lambda chunk: chunk.id not in refused
@@ -384,6 +388,27 @@ def test_laws(
         ]  # fewer hits are the beginning of more
 
 
+@given(graphs, values, st.integers(1, 6), st.integers(1, 8))
+def test_what_was_sure_keeps_its_place_in_any_graph(
+    edges: dict[tuple[str, str], dict[str, float]], scores: dict[str, float], sure: int, k: int
+) -> None:
+    texts = {i: "a quasar that hums in text" if place < sure else "text" for place, i in enumerate(NAMES)}
+    _, first = sure_of(texts, {i: 1.0 if place < sure else 0.2 for place, i in enumerate(NAMES[:8])})
+    held = [hit.chunk for hit in first.hits]
+    graph = FakeGraph(held, {each.id: (1.0, 0.0) for each in held}, edges)
+
+    def go(k: int) -> WalkResult:
+        options = WalkOptions(keep_sure=True, max_chunks=5)
+        return walked(options, first=first, graph=graph, scorer=Valued(scores), k=k)
+
+    found = go(k)
+    assert [hit.chunk for hit in found.ranking.hits][:sure] == held[:sure][:k]
+    assert {each.id for chain in found.chains for each in chain.chunks} <= {
+        hit.chunk.id for hit in found.ranking.hits
+    }
+    assert [hit.chunk for hit in go(8).ranking.hits][:k] == [hit.chunk for hit in found.ranking.hits]
+
+
 # Errors.
 
 
@@ -397,7 +422,7 @@ def test_arguments_out_of_range_are_refused_by_name() -> None:
             {"kinds": "name"},
             {"kinds": ("",)},
         ),
-        *({"max_length": 0}, {"pool": 1.5}, {"min_score": float("nan")}, {"max_drop": -1.0}, {"fill": "no"}),
+        *({"max_length": 0}, {"pool": 1.5}, {"fill": "no"}, {"keep_sure": True, "fill": False}),
     ):
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             WalkOptions(**wrong)

@@ -17,6 +17,7 @@ from catena.effects import Search
 from catena.model import View, ViewVectors, digest, text_digest
 from catena.store import LibraryStore, schema
 from catena.store import vectors as vectors_module
+from catena.store.lexical import WHOLE
 from catena.store.store import Addition
 
 WORDS = ("flash", "ram", "clock", "board", "debug", "probe", "the", "volt")
@@ -259,7 +260,7 @@ def compare(store: LibraryStore, shelf: Shelf, folder: Path) -> None:
             # tantivy counts the words of removed views until it merges what holds them: the same hits, other scores
             found, wanted = (each.search(replace(request, k=9_999)).hits for each in (store, new))
             assert {hit.chunk.id for hit in found} == {hit.chunk.id for hit in wanted}, request
-    for kind in ("headed", "raw", "summary"):
+    for kind in ("headed", "raw", "summary", WHOLE):
         store._routes._index(kind).discard()
     with open_store(folder / "library") as again, open_store(folder / "new") as new:
         for request in requests(*words):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from damaged_files import DAMAGES, garble
 from test_indexing_entries import DIM, addition, open_store
 
 from catena.effects import Search
@@ -38,29 +37,6 @@ def rankings(store: LibraryStore) -> list[Ranking]:
 
 def files_of(path: Path, folder: str) -> list[Path]:
     return sorted(file for file in (path / folder).rglob("*") if file.is_file() and not file.name.endswith(".lock"))
-
-
-def put(file: Path, content: bytes) -> None:
-    """Put a new file in place of the old: cutting one that is mapped into memory would kill any process."""
-    draft = file.with_name("draft.lock")
-    draft.write_bytes(content)
-    os.replace(draft, file)
-
-
-def garble(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 8] = b"garbage!"
-    put(file, bytes(content))
-
-
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    "garbled": garble,
-    "emptied": lambda file: put(file, b""),
-    "cut": lambda file: put(file, file.read_bytes()[:-3]),
-    "longer": lambda file: put(file, file.read_bytes() + b"xyz"),
-    "missing": Path.unlink,
-}
 
 
 @pytest.mark.slow
@@ -277,7 +253,7 @@ def test_indexes_that_cannot_be_written_cost_no_document_and_no_answer(
 
 
 def test_an_index_that_fails_at_a_question_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: object, words: object, allowed: object) -> None:
+    def fails(self: object, *given: object) -> None:
         raise ValueError("torn")
 
     with open_store(filled(tmp_path / "library")) as store:

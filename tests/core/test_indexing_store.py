@@ -23,16 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_indexing_entries import DIM, addition, entry_of, open_store, vectors_of
 
+from catena import LibraryError, ModelMismatchError
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Search
-from catena.model import (
-    DuplicateDocumentError,
-    LibraryBusyError,
-    LibraryError,
-    ModelMismatchError,
-    Outcome,
-    ParameterError,
-    UnknownDocumentError,
-)
+from catena.model import DuplicateDocumentError, LibraryBusyError, Outcome, ParameterError, UnknownDocumentError
 from catena.store import LibraryStore, schema
 
 ANY = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30)
@@ -216,11 +209,11 @@ def test_a_failed_replacement_keeps_the_old_version(store: LibraryStore) -> None
 
 
 def test_deleting_reaches_every_table_and_index(store: LibraryStore, tmp_path: Path) -> None:
-    gone = addition("a", "alpha", "same", terms=[["alpha"], []])
-    store.add([gone, addition("b", "same", seed=1)])
+    gone = addition("a", "alpha", "equal", terms=[["alpha"], []])
+    store.add([gone, addition("b", "equal", seed=1)])
     store.delete("a")
     assert store.vocabulary() == ()
-    assert lexical(store, "alpha same") == ["b"]
+    assert lexical(store, "alpha equal") == ["b"]
     found = store.search(Search(route="dense", query="", vector=gone[1][0], k=10))
     assert [hit.chunk.document_id for hit in found.hits] == ["b"]
     with pytest.raises(UnknownDocumentError):

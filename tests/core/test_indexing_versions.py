@@ -13,7 +13,7 @@ import pytest
 from test_indexing_entries import DIM, entry_of, open_store, vectors_of
 
 from catena.effects import Search
-from catena.model import LibraryError, ViewVectors, text_digest
+from catena.model import LibraryError, Outcome, ViewVectors, text_digest
 from catena.store import LibraryStore, schema
 from catena.store import store as store_module
 from catena.store.derived import MANIFEST
@@ -46,7 +46,12 @@ CREATE INDEX removed_by_generation ON removed (generation);
 CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX ledger_by_document ON ledger (document_id);
 """
-TO_3 = "DROP INDEX chunks_by_place; ALTER TABLE chunks DROP COLUMN placed; PRAGMA user_version = 3;"
+TO_3 = """DROP INDEX chunks_by_place; ALTER TABLE chunks DROP COLUMN placed;
+ALTER TABLE documents DROP COLUMN printed; PRAGMA user_version = 3;"""
+TO_5 = """ALTER TABLE ledger RENAME TO newer;
+CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX ledger_by_document ON ledger (document_id);
+INSERT INTO ledger SELECT source, document_id, body FROM newer; DROP TABLE newer; PRAGMA user_version = 5;"""
 COPIES = {
     "documents": "doc, id, fingerprint, 1, header, text",
     "chunks": "chunk, id, doc, position, body, text",
@@ -159,6 +164,34 @@ def test_an_older_library_that_cannot_be_written_says_so(
     with pytest.raises(LibraryError, match=f"tables have version {version} and have to be brought up to date"):
         open_store(library)
     assert (library / schema.FILE).read_bytes() == content
+
+
+def test_a_library_of_version_5_is_read_as_it_is_and_brought_up_to_date_by_who_writes(
+    library: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_store(library) as store:
+        store.record([Outcome(source="d1.md", document_id="d1", state="partial")])
+        infos, ledger, before = store.documents(), store.ledger(), found(store)
+    with sqlite3.connect(library / schema.FILE) as connection:
+        connection.executescript(TO_5)
+    connection.close()
+    content = (library / schema.FILE).read_bytes()
+    for may_write in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(store_module.os, "access", lambda *_, may=may_write: may)
+            with open_store(library) as store:
+                assert (store.documents(), store.ledger(), found(store)) == (infos, ledger, before)
+                assert store.verify() == ()
+        assert (library / schema.FILE).read_bytes() == content
+    assert not caplog.messages
+    with open_store(library) as store:
+        store.record([Outcome(source="a.md", document_id="d2", state="failed")])
+        store.record(
+            [Outcome(source="a.md", document_id="d3", state="failed")]
+        )  # version 5 kept one line of a source
+        assert [each.document_id for each in store.ledger()] == ["d2", "d3", "d1"]
+    (told,) = caplog.messages
+    assert "its tables were brought from version 5 to 6" in told
 
 
 def test_an_upgrade_that_fails_half_way_leaves_the_old_library(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -36,7 +35,6 @@ from catena.effects import (
     Services,
     Step,
     Tariff,
-    arun,
     ask,
     plan,
     run,
@@ -46,15 +44,6 @@ from catena.effects.replies import FORMS
 from catena.model import InvalidReplyError, JournalError, ParameterError, Ranking, Scale, ServiceError
 from catena.testing import FakeCaptioner, FakeEmbedder, FakeLLM, FakeReranker, ScriptedLLM
 from catena.testing.fakes import FakeRecognizer, FakeStore, FakeTokenizer
-
-Drive = Callable[[Step[Any], Services], Any]
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def drive(request: pytest.FixtureRequest) -> Drive:
-    if request.param == "threads":
-        return run
-    return lambda step, services: asyncio.run(arun(step, services))
 
 
 @pytest.fixture

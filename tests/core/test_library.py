@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,27 +17,12 @@ from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena import Library
+from catena import Document, FilterError, Hit, LibraryError, ModelMismatchError, ParameterError, ParseError, Ranking
 from catena.effects import Cancel, Complete, Journal, Retry, Services
 from catena.enrichment import Keywords
-from catena.library import UNCHANGED, Preparation, Progress, discover, prepare
+from catena.library import UNCHANGED, Library, Preparation, Progress, discover, prepare
 from catena.library.discovery import is_gone
-from catena.model import (
-    CancelledError,
-    Document,
-    DuplicateDocumentError,
-    FilterError,
-    Hit,
-    LibraryError,
-    ModelMismatchError,
-    ParameterError,
-    ParseError,
-    Ranking,
-    Scale,
-    ServiceError,
-    UnknownDocumentError,
-    citation,
-)
+from catena.model import CancelledError, DuplicateDocumentError, Scale, ServiceError, UnknownDocumentError, citation
 from catena.parsing import parse
 from catena.parsing.protocol import Unreadable
 from catena.parsing.worker import bytes_of
@@ -298,9 +284,72 @@ def test_files_that_are_gone_are_named(library: Library, folder: Path) -> None:
     library.add(Document(id="note", text="Not from a file.\n"))
     assert library.vanished() == ()
     (folder / "omega.md").unlink()
+    assert library.vanished() == library.vanished(folder) == library.vanished([folder / "omega.md"])
+    assert library.vanished(folder / "alpha.md") == ()
     assert library.vanished() == ("manuals/omega.md",)
     library.delete("manuals/omega.md")
     assert library.vanished() == ()
+
+
+@pytest.mark.parametrize("moved", ["library", "manuals"])
+def test_what_was_moved_stands_under_its_new_name_alone_and_what_changed_as_well_is_named(
+    tmp_path: Path, folder: Path, moved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # so that the file has one source, and by the library's new place another id
+    shutil.copy("manuals/alpha.md", "manuals/twin.md")
+    with opened(Path()) as library:
+        library.index("manuals")
+    Path("else").mkdir()
+    shutil.move(moved, f"else/{moved}")
+    home, files = (Path("else"), "manuals") if moved == "library" else (Path(), "else/manuals")
+    Path(files, "omega.md").write_text(OMEGA.replace("5 Nm", "6 Nm"))
+    embedder = FakeEmbedder(16)
+    with Library.open(home / "library", embedder=embedder) as library:
+        assert library.plan(files)[1][0].state == "indexed"
+        outcomes = library.index(files)
+        new = {outcome.document_id for outcome in outcomes}
+        assert len(new) == 3
+        assert [outcome.moved_from for outcome in outcomes] == [
+            ("manuals/alpha.md", "manuals/twin.md"), (), ("manuals/alpha.md", "manuals/twin.md")
+        ]  # fmt: skip
+        assert library.vanished() == ("manuals/omega.md",)
+        assert {info.id for info in library.documents()} == {*new, "manuals/omega.md"}
+        assert {outcome.document_id for outcome in library.ledger()} == {*new, "manuals/omega.md"}
+        assert {outcome.state for outcome in library.index(files)} == {"skipped"}
+        assert library.verify() == ()
+    assert not [text for call in embedder.calls for text in call if "3 Nm" in text]  # alpha was embedded before
+
+
+def test_a_file_that_cannot_be_read_where_it_is_now_is_found_as_it_was(tmp_path: Path, folder: Path) -> None:
+    with opened(tmp_path) as library:
+        library.index(folder)
+        shutil.move(folder, tmp_path / "moved")
+        (tmp_path / "moved" / "alpha.md").write_text(" ")
+        assert [(each.state, each.moved_from) for each in library.index(tmp_path / "moved")] == [
+            ("failed", ()), ("indexed", ("manuals/omega.md",))
+        ]  # fmt: skip
+        assert library.vanished() == ("manuals/alpha.md",)
+
+
+def test_files_of_one_source_in_two_folders_have_a_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "a.md").write_text(ALPHA)
+        monkeypatch.chdir(tmp_path / place)
+        with opened(tmp_path) as library:
+            library.index("a.md")
+    (tmp_path / "one" / "a.md").unlink()
+    with opened(tmp_path) as library:
+        assert [(each.source, each.document_id) for each in library.ledger()] == [
+            ("a.md", "one/a.md"),
+            ("a.md", "two/a.md"),
+        ]
+        assert library.vanished() == ("one/a.md",)
+    with sqlite3.connect(tmp_path / "library" / "library.sqlite") as connection:
+        connection.execute("DELETE FROM ledger WHERE document_id = 'one/a.md'")  # as ledgers by source had lost it
+    connection.close()
+    with opened(tmp_path) as library:
+        assert library.vanished() == ("one/a.md",)
 
 
 @pytest.mark.slow
@@ -337,6 +386,55 @@ def test_what_cannot_be_looked_at_or_lies_beside_a_linked_folder_is_not_gone(tmp
 # questions with mistakes in them
 
 
+REPORTS = [("PFIZER INC.", "2023 Q2", 2023), ("Pfizer, Inc", "2023", 2023), ("AMCOR PLC", "2022", 2022)]
+
+
+@on_both
+def test_filters_say_values_in_any_spelling_and_what_stands_nowhere_is_told(tmp_path: Path, kind: str) -> None:
+    library = opened(tmp_path, kind)
+    documents = [
+        Document(
+            id=str(number), text="Net sales.\n", metadata=dict(zip(("company", "period", "year"), row, strict=True))
+        )
+        for number, row in enumerate(REPORTS)
+    ]
+    library.index(documents)
+
+    def found(**where: object) -> str:
+        return "".join(sorted(hit.chunk.document_id for hit in library.search("sales", where=where).hits))
+
+    assert [found(company=said) for said in ("pfizer", "Pfizer  inc", "The Pfizer Company", "AMCOR")] == [
+        *["01"] * 3,
+        "2",
+    ]
+    assert [found(period=said) for said in ("2023", 2023, "FY2023", "Q2 2023", "q2")] == [*["01"] * 3, "0", "0"]
+    assert found(year="2022") == "2"
+    assert found(company={"$contains": "fizer"}) == found(company={"$in": ["x", "pfizer"]}) == "01"
+    assert found(company={"$ne": "pfizer"}) == found(company={"$nin": ["pfizer"]}) == "2"
+    assert (
+        found(**{"$not": {"company": "amcor"}}) == found(**{"$or": [{"company": "pfizer"}, {"period": "x"}]}) == "01"
+    )
+    assert library.values("company") == ("AMCOR PLC", "PFIZER INC.", "Pfizer, Inc")
+    assert library.values("year") == (2022, 2023)
+    with pytest.raises(ParameterError, match=r"one of chunk_id, company, .* 'compny'"):
+        library.values("compny")
+    told = "nothing here has the company 'Pfizr'; there are 'AMCOR PLC', 'PFIZER INC.', 'Pfizer, Inc'. Did you mean"
+    asked = {"where": {"company": "Pfizr"}}
+    results = [library.search("sales", **asked), library.segments("sales", **asked), library.read("sales", **asked)]
+    for result in (*results, library.search_figures("sales", **asked)):
+        assert [(each.what, each.why.startswith(told)) for each in result.degraded] == [("filter", True)]
+    assert library.search("sales", where={"source": "a.pdf"}).degraded[0].why == (
+        "nothing here has the source 'a.pdf'; there are ''"
+    )
+    assert library.search("sales", where={"year": {"$gte": "2022"}}).degraded[0].why == (
+        "year is a number here, as 2022, and is compared with '2022'"
+    )
+    assert library.search("sales", where={"year": {"$gt": 2023}}).degraded == ()
+    hidden = library.search("sales", where={"company": "Pfizr", "year": 2022}).degraded
+    assert hidden[0].why == "nothing here has the company 'Pfizr'"  # by what another condition may hide
+    assert library.search("sales", where={"company": {"$ne": "Pfizr"}}).degraded == ()
+
+
 def test_a_mistyped_field_of_a_filter_is_named_and_the_nearest(library: Library, folder: Path) -> None:
     assert library.search("screws", where={"vendor": "Acme"}).hits == ()  # an empty library has no fields to mistype
     library.add(Document(id="note", text="A note on screws.\n", metadata={"vendor": "Acme"}))
@@ -358,7 +456,7 @@ def test_a_mistyped_field_of_a_filter_is_named_and_the_nearest(library: Library,
         ("search", "top_k", "here it is called 'k'"),
         ("search", "filter", "here it is called 'where'"),
         ("search", "fuson", "Did you mean 'fusion'?"),
-        ("passages", "budget_token", "Did you mean 'budget_tokens'?"),
+        ("read", "budget_token", "Did you mean 'budget_tokens'?"),
         ("segments", "route", "Did you mean 'routes'?"),
         ("answer", "answring", "Did you mean 'answering'?"),
         ("search_views", "top_k", "here it is called 'k'"),

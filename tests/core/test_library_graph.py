@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -19,29 +18,16 @@ from typing import Any
 import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
+from damaged_files import DAMAGES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena import Library
-from catena.effects import (
-    Cancel,
-    CountEdges,
-    CountWords,
-    DescribeEdges,
-    Expand,
-    FetchById,
-    FetchNodes,
-    FindCovering,
-    Search,
-    arun,
-    ask,
-    run,
-)
+from catena import CancelledError, Document, Library, LibraryError, ParameterError, arun, run
+from catena.effects import Cancel, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering, Search, ask
 from catena.enrichment import GraphKeywords
 from catena.graph import KEYWORDS, NAMES, ChunkGraph, GraphOptions, Node, TermEdges, function_name, node_of
 from catena.library import Preparation
 from catena.library import graph as library_graph
-from catena.model import CancelledError, Document, LibraryError, ParameterError
 from catena.store import Manifest
 from catena.store import store as store_module
 from catena.testing import FakeEmbedder, FakeLLM
@@ -298,28 +284,6 @@ def files_of(path: Path) -> list[Path]:
     return sorted((path / "graph").iterdir())
 
 
-def put(file: Path, content: bytes) -> None:
-    """Put a new file in place of the old: cutting one that is mapped into memory would kill any process."""
-    draft = file.with_name("draft.lock")
-    draft.write_bytes(content)
-    os.replace(draft, file)
-
-
-def garble(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 8] = b"garbage!"
-    put(file, bytes(content))
-
-
-DAMAGES = {
-    "garbled": garble,
-    "emptied": lambda file: put(file, b""),
-    "cut": lambda file: put(file, file.read_bytes()[:-3]),
-    "missing": Path.unlink,
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_any_damaged_file_is_reported_and_mended(tmp_path: Path, damage: str) -> None:
@@ -518,17 +482,15 @@ def asked(library: Library) -> list[object]:
         CountWords(words=words),
         FetchById(chunk_ids=(*ids, "x")),
         DescribeEdges(pairs=(ids,)),
-        CountEdges(chunk_ids=ids),
         FindCovering(terms=("voltage regulator", "jumper"), vector=np.ones(16, np.float32)),
     ]
 
 
 def test_steps_are_answered_by_the_graph_of_the_library(library: Library) -> None:
     requests = asked(library)
-    around, nodes, counts, chunks, edges, degrees, covering = run(ask(requests), library.services)
+    around, nodes, counts, chunks, edges, covering = run(ask(requests), library.services)
     assert around.sources == nodes.ids == requests[1].chunk_ids
     assert edges == (library.graph.edge(*nodes.ids),)
-    assert degrees == tuple(np.bincount(around.source).tolist())
     assert covering.ids == (library.get("Osprey").chunks[0].id,)
     assert (counts.nodes, counts.holding) == (6, (3,))
     assert chunks == (*library.get("Kestrel").chunks, None)

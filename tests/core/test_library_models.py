@@ -12,22 +12,8 @@ from typing import Any
 import pytest
 from drawn_pages import diagram, pdf, prose, text
 
-from catena import Library
-from catena.effects import (
-    Budget,
-    Cancel,
-    Complete,
-    Completion,
-    Event,
-    Journal,
-    Limiter,
-    Price,
-    Retry,
-    Services,
-    Tariff,
-    plan,
-    run,
-)
+from catena import Journal, Library, ParameterError, ServiceError, run
+from catena.effects import Budget, Cancel, Complete, Completion, Event, Limiter, Price, Retry, Services, Tariff, plan
 from catena.enrichment import (
     CodeDetector,
     ContextOptions,
@@ -41,16 +27,7 @@ from catena.enrichment import (
 )
 from catena.formatting import FormatOptions, planned_answer, with_figures
 from catena.library import PLANNED_ANSWERS, UNCHANGED, Preparation, ingest_document
-from catena.model import (
-    GENERATED_TITLE,
-    BudgetExceededError,
-    CancelledError,
-    Document,
-    MissingServiceError,
-    ParameterError,
-    ServiceError,
-    citation,
-)
+from catena.model import GENERATED_TITLE, BudgetExceededError, CancelledError, Document, MissingServiceError, citation
 from catena.parsing.figure_shapes import Box
 from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
 from catena.testing import FaithfulFormatter, FakeEmbedder, FakeLLM, Flaky
@@ -392,7 +369,7 @@ def test_a_flag_stops_the_run_between_requests(opened, files):
     library = opened(FORMAT, llm=truths())
     with pytest.raises(CancelledError):
         library.index(files, watch=watch, cancel=cancel)
-    assert {event.purpose for event in events} == {"Markdown format"}
+    assert {event.purpose for event in events if event.kind != "read"} == {"Markdown format"}
     assert library.documents() == ()
 
 
@@ -421,17 +398,6 @@ def test_models_are_asked_at_the_pace_that_was_given(opened, tmp_path: Path) -> 
     assert order == ["started", "failed", *["started", "finished"] * (len(asked) + 1)]
     with pytest.raises(ParameterError, match="max_concurrency must be at least 1, got 0"):
         Services(max_concurrency=0)
-
-
-def test_adapted_weights_grow_with_the_library(opened):
-    library = opened(Preparation())
-    library.add(Document(id="0", text="# Book\n\n## One\n\nText.\n"))
-    few = library.adapted()
-    library.add(*(Document(id=str(number), text=f"# Note {number}\n\nText.\n") for number in range(1, 30)))
-    many = library.adapted()
-    assert many.beta > few.beta
-    assert 0.5 <= many.alpha <= few.alpha <= 0.7
-    assert library.search("text", fusion=many).hits
 
 
 # figures

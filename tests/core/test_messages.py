@@ -18,21 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import catena
-from catena.model import (
-    BudgetExceededError,
-    CancelledError,
-    CatenaError,
-    MissingServiceError,
-    ParameterError,
-    errors,
-    meant,
-    names_in,
-    nearest,
-)
+from catena import BudgetExceededError, CancelledError
+from catena.model import CatenaError, MissingServiceError, ParameterError, errors, meant, names_in, nearest
 
 FOLDERS = {
     "catena": ROOT / "packages/catena/src",
     "catena_bench": ROOT / "packages/catena-bench/src",
+    "catena_minilm": ROOT / "packages/catena-minilm/src",
     "langchain_catena": ROOT / "integrations/langchain-catena",
     "llama_index_catena": ROOT / "integrations/llama-index-catena",
 }
@@ -52,6 +44,7 @@ BESIDES = {
         # pydantic makes a ValidationError of it
         "langchain_catena/",
     ),
+    "ImportError": ("catena/parsing/readers.py",),  # which the reading process tells
     "TypeError": ("catena/store/", "catena/model/values.py", "catena/testing/"),
     "AttributeError": ("catena/__init__.py", "catena/testing/"),
     "AssertionError": ("catena/testing/",),

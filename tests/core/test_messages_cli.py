@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from catena.cli import doctor
 from catena.cli.app import app
 from catena.cli.progress import LINE_SECONDS, RunState, counted, progress
+from catena.model import MissingExtraError
 from catena.testing import FakeClock
 
 CATENA = [sys.executable, "-c", "from catena.cli import main; main()"]
@@ -113,4 +114,6 @@ def test_the_doctor_knows_every_extra_and_how_to_install_it(monkeypatch: pytest.
     monkeypatch.setattr(doctor, "_version", lambda package: None)
     monkeypatch.setattr(doctor, "_tried", lambda name, work: doctor.Check("work", name, "ok", ""))
     shown = CliRunner().invoke(app, ["doctor", "--json"]).stdout
-    assert all(f"pip install 'catena-core[{extra}]'" in shown for extra in extras)
+    assert all(f"pip install './packages/catena[{extra}]'" in shown for extra in extras)
+    monkeypatch.setattr("importlib.metadata.PathDistribution.read_text", lambda *_: None)  # as from an index
+    assert str(MissingExtraError("torch", "catena-core[train]")).endswith("Try: pip install 'catena-core[train]'")

@@ -28,15 +28,10 @@ from catena.text import (
 from catena.text.names import caseless
 
 BOARDS = {
-    "lopy": "Pycom LoPy",
-    "lopy4": "Pycom LoPy4",
-    "pi1": "Raspberry Pi 1 Model B",
-    "pi3": "Raspberry Pi 3 Model B",
-    "s8": "Sanguino ATmega644 (8 MHz)",
-    "s16": "Sanguino ATmega644 (16 MHz)",
-    "r2030": "Annual report 2030",
-    "v": "Widget V2",
-}
+    "lopy": "Pycom LoPy", "lopy4": "Pycom LoPy4", "pi1": "Raspberry Pi 1 Model B",
+    "pi3": "Raspberry Pi 3 Model B", "s8": "Sanguino ATmega644 (8 MHz)", "s16": "Sanguino ATmega644 (16 MHz)",
+    "r2030": "Annual report 2030", "v": "Widget V2",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -131,18 +126,13 @@ def test_a_title_in_a_question_is_said_and_never_near(titles: dict[str, str], be
 
 
 NOT_NEAR = {
-    "What are the 5 best options?": "The 100",
-    "what are the top 5 reasons?": "Top 10",
-    "Is a Budget 50000 enough?": "Budget 2024",
-    "Was the Widget 50% off?": "Widget 5",
-    "Give me 3 recipes": "100 Recipes",
-    "What was the 24-month mortality?": "A 12-month study of stents",
+    "What are the 5 best options?": "The 100", "what are the top 5 reasons?": "Top 10",
+    "Is a Budget 50000 enough?": "Budget 2024", "Was the Widget 50% off?": "Widget 5",
+    "Give me 3 recipes": "100 Recipes", "What was the 24-month mortality?": "A 12-month study of stents",
     "what happened on 12 May 2021?": "Meeting notes 03-May-2024",
-    "can I give 200mg/10ml?": "Paracetamol 100mg/5ml suspension",
-    "scan 1": "scan_001",
-    "s1e2": "S01E02",
+    "can I give 200mg/10ml?": "Paracetamol 100mg/5ml suspension", "scan 1": "scan_001", "s1e2": "S01E02",
     "FY23 revenue": "ACME FY2023 results",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("query", NOT_NEAR)

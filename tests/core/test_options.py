@@ -100,7 +100,9 @@ NEEDED: dict[str, dict[str, Any]] = {  # fields without a default, of those that
     "Collection": {"documents": 1, "chunks": 1, "dim": 1},
     "ExpertDetector": {"terms": ExpertTerms()},
     "IndexLayout": {"name": "a", "dim": 1, "embedder": "e"},
+    "Linear": {"low": 0, "high": 1},
     "LogRankRules": {"n": 1},
+    "TermEdges": {"name": "words", "of": str.split},
 }
 ANY = (
     "x", None, -1, 10**30, 10**400, [], object(), float("nan"), float("inf"), True, 1.5, b"x", [5], {1: 2}, "\ud800"

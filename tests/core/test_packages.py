@@ -1,4 +1,4 @@
-"""The six packages are in step, the tree keeps its promises to strangers, and rooms have faces that load nothing."""
+"""The packages are in step, the tree keeps its promises to strangers, and rooms have faces that load nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ MODULES = {
     "packages/catena-server": "catena_server",
     "packages/catena-view": "catena_view",
     "packages/catena-bench": "catena_bench",
+    "packages/catena-minilm": "catena_minilm",
     "integrations/langchain-catena": "langchain_catena",
     "integrations/llama-index-catena": "llama_index_catena",
 }

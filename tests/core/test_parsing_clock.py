@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +18,12 @@ from typer.testing import CliRunner
 
 from catena import Library
 from catena.cli.app import app
+from catena.effects import Event
 from catena.library import Preparation
-from catena.model import ParseError
+from catena.model import ParameterError, ParseError
 from catena.parsing import Limits, parse
 from catena.parsing.process import FileClock, Pool, ReadingProcess, ask
+from catena.parsing.protocol import PART_PAGES, part_of
 from catena.testing import FakeEmbedder
 
 PAGES = 198
@@ -76,6 +79,40 @@ def test_what_killed_processes_leave_is_read_on_and_a_page_that_takes_too_long_c
     assert read == parse(filing)
 
 
+def test_several_processes_read_a_file_as_one_does_and_its_pages_are_told(filing: Path) -> None:
+    told: list[tuple[int, int]] = []
+    assert parse(filing, workers=3, on_page=lambda *page: told.append(page)) == parse(filing)
+    assert sorted(told) == [(page, PAGES) for page in range(1, PAGES + 1)]
+
+
+def test_what_is_indexed_does_not_depend_on_the_number_of_workers(
+    filing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catena.library.file_ingestion.BATCH_SECONDS", float("inf"))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\nThe pump of note {number} is blue.\n")
+    (folder / "1.pdf").write_bytes(filing.read_bytes())
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    databases = set()
+    for workers in (None, 1, 2, 5):
+        events: list[Event] = []
+        home = tmp_path / str(workers)
+        shutil.copytree(folder, home / "files")
+        monkeypatch.chdir(home)
+        with Library.open("shelf", embedder=FakeEmbedder(8)) as library:
+            outcomes = library.index("files", workers=workers, watch=events.append)
+            assert [outcome.state for outcome in outcomes].count("failed") == 1
+            assert [outcome.state for outcome in library.index("files", workers=workers)].count("skipped") == 7
+        read = [(event.purpose, event.done, event.total) for event in events if event.kind == "read"]
+        assert sorted(read) == [("files/1.pdf", page, PAGES) for page in range(1, PAGES + 1)]
+        databases.add((home / "shelf" / "library.sqlite").read_bytes())
+    assert len(databases) == 1
+    with Library.open("shelf", embedder=FakeEmbedder(8)) as library, pytest.raises(ParameterError, match="workers"):
+        library.index("files", workers=0)
+
+
 def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
     limits = Limits(seconds=10, seconds_per_page=2)
     clock, begun = FileClock(limits), time.monotonic()
@@ -111,32 +148,50 @@ class Scripted:
     def close(self) -> None: ...
 
     def events(self, request: Mapping[str, Any], _: bytes, clock: FileClock) -> Iterator[dict[str, Any]]:
+        own = part_of(self.pages, *request["part"])
         yield {"event": "start", "pages": self.pages}
-        for number in range(request["first"], self.pages + 1):
+        for number in range(max(request["first"], own.start), own.stop):
             if number in self.always or (number in self.once and number > request["first"]):
                 self.once.discard(number)
                 yield {"event": "failed", "ended": True, "state": self.why, "what": "it ended", "do_next": ""}
                 return
             yield {"event": "page", "number": number}
-        yield {"event": "about"}
+        yield from [{"event": "about"}] * (own.stop > self.pages)
         yield {"event": "end"}
 
 
 numbers = st.sets(st.integers(1, 12))
 
 
-@given(numbers, numbers, st.sampled_from(["timeout", "memory", "malformed"]))
-def test_each_page_is_read_once_or_given_up(always: set[int], once: set[int], why: str) -> None:
-    pool = Scripted(12, always, once - always, why)
-    events = ask(pool, {"name": "x.pdf"}, b"", Limits())  # type: ignore[arg-type]
+@given(st.integers(0, 2_000), st.integers(1, 40))
+def test_parts_are_all_pages_once_in_their_order_and_none_is_worth_less_than_a_process(
+    pages: int, parts: int
+) -> None:
+    shares = [part_of(pages, part, parts) for part in range(parts)]
+    assert [number for share in shares for number in share] == list(range(1, pages + 1))
+    assert sum(share.stop > pages for share in shares) == 1  # who tells what is not of a page
+    assert all(len(share) >= min(PART_PAGES, pages) for share in shares if share)
+
+
+@given(numbers, numbers, st.sampled_from(["timeout", "memory", "malformed"]), st.integers(1, 4))
+def test_each_page_is_read_once_or_given_up(always: set[int], once: set[int], why: str, workers: int) -> None:
+    pool, told = Scripted(12, always, once - always, why), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("catena.parsing.protocol.PART_PAGES", 3)
+        events = ask(
+            pool,  # type: ignore[arg-type]
+            {"name": "x.pdf"}, b"", Limits(), workers=workers, on_page=lambda *page: told.append(page),
+        )  # fmt: skip
     read = [event["number"] for event in events if event["event"] == "page"]
     given_up = [event["number"] for event in events if event["event"] == "unread"]
     assert sorted(read + given_up) == list(range(1, 13))
     blamed = always | (once if why == "timeout" else set())
     assert set(given_up) <= blamed
     assert always <= set(given_up)
-    assert events[-1] == {"event": "end"}
-    assert pool.taken <= 1 + len(always) * 2 + len(once)
+    others = [event["event"] for event in events if event["event"] not in {"start", "page", "unread"}]
+    assert others == ["about", "end"]
+    assert sorted(told) == [(done, 12) for done in range(1, len(read) + 1)]
+    assert pool.taken <= workers + len(always) * 2 + len(once)
 
 
 def test_a_file_that_cannot_be_opened_again_is_not_tried_page_by_page() -> None:
@@ -159,7 +214,7 @@ def test_what_the_clock_cut_is_told_replaces_no_version_with_more_pages_and_is_r
     struck.after, struck.strike = 150, signal.SIGSTOP
     how = Preparation(limits=Limits(seconds=5, seconds_per_page=0.001))
     with Library.open(tmp_path / "shelf", embedder=FakeEmbedder(8), preparation=how) as library:
-        (part,) = library.index(file)
+        (part,) = library.index(file, workers=1)
         assert (part.state, part.cut) == ("partial", True)
         assert "not read within 5.198 s (5 s, and 0.001 s for each of its 198 pages)" in part.reason
         assert f"-{PAGES}: " in part.reason  # the pages, as a range
@@ -181,7 +236,7 @@ def test_what_the_clock_cut_is_told_replaces_no_version_with_more_pages_and_is_r
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["index", "parse"])
 def test_the_command_fails_where_the_clock_cut_and_says_what_to_do(filing, struck, tmp_path, command):
-    struck.after, struck.strike = 100, signal.SIGSTOP
+    struck.after, struck.strike = 50, signal.SIGSTOP
     call: Callable[..., Any] = CliRunner().invoke
     where = ["--library", str(tmp_path / "shelf")] if command == "index" else ["--out", str(tmp_path / "x.md")]
     cut = call(app, [command, str(filing), *where, "--timeout", "3"])

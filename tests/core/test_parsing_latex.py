@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.model import Document, PageNote, ParseError
-from catena.parsing import SUPPORTED_SUFFIXES, Limits, parse, parse_bytes
+from catena.parsing import Limits, parse, parse_bytes, supported_suffixes
 from catena.parsing.latex import to_markdown
 from catena.parsing.latex_tokens import MAX_EXPANSIONS, MAX_PRODUCED
 from catena.structure import cut_sections, outline
@@ -61,7 +61,7 @@ def test_files_that_are_taken_in_are_named_and_not_read(tmp_path: Path) -> None:
 
 
 def test_a_source_is_known_by_its_name_or_its_first_command() -> None:
-    assert {".tex", ".latex", ".ltx"} <= SUPPORTED_SUFFIXES
+    assert {".tex", ".latex", ".ltx"} <= supported_suffixes()
     article = ARTICLE.encode()
     for name in ("a.tex", "a", "a.cls"):
         found = parse_bytes(article, name)

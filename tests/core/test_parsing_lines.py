@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,16 +26,12 @@ def run(
 
 RUNS = st.lists(
     st.builds(
-        run,
-        st.text("abcxyz", min_size=1, max_size=30),
-        st.integers(0, 500),
-        st.integers(0, 800),
-        size=st.sampled_from([6.0, 10.0, 20.0]),
-        turned=st.sampled_from([False, False, False, True]),
+        run, st.text("abcxyz", min_size=1, max_size=30), st.integers(0, 500), st.integers(0, 800),
+        size=st.sampled_from([6.0, 10.0, 20.0]), turned=st.sampled_from([False, False, False, True]),
     ),
     max_size=60,
     unique_by=lambda run: (run.text, run.x0, run.y),
-)
+)  # fmt: skip
 
 
 @given(RUNS, st.integers(1, 300))
@@ -49,7 +44,7 @@ def test_no_text_is_lost_or_doubled_wherever_the_page_stands(runs: list[Run], sh
         assert line.top < line.bottom
         assert [span.x0 for span in line.spans] == sorted(span.x0 for span in line.spans)
     assert Counter(run for block in reading_blocks(runs) for run in block.runs) == Counter(runs)
-    moved = [replace(run, x0=run.x0 + shift, x1=run.x1 + shift, y=run.y + shift) for run in runs]
+    moved = [run._replace(x0=run.x0 + shift, x1=run.x1 + shift, y=run.y + shift) for run in runs]
     assert [line.text for line in page_lines(moved)] == [line.text for line in lines]
 
 
@@ -80,7 +75,7 @@ def test_columns_that_are_printed_line_by_line_are_known_by_full_lines_and_a_tab
 def test_text_after_the_columns_comes_after_them() -> None:
     wide = run("a line over the whole width of the page, as long as both columns", 0, 0, width=420)
     columns = [run(f"{'lr'[x > 0]} {row} some words", x, 20 + 20 * row) for x in (0, 220) for row in range(5)]
-    lines = page_lines([wide, *columns, replace(wide, y=140.0)])
+    lines = page_lines([wide, *columns, wide._replace(y=140.0)])
     assert [line.text[0] for line in lines] == ["a", *"lllll", *"rrrrr", "a"]
 
 
@@ -210,3 +205,23 @@ def test_the_first_matrix_is_applied_first() -> None:
 )
 def test_a_crop_box_shows_what_lies_in_the_media_box(crop: tuple[float, ...], shown: tuple[float, ...]) -> None:
     assert shown_box((0, 0, 612, 792), crop) == shown_box((612, 792, 0, 0), crop) == shown
+
+
+@given(RUNS)
+def test_a_word_printed_letter_by_letter_is_that_word(runs: list[Run]) -> None:
+    apart = [run for run in runs if not run.turned and run.x1 < 590]
+    apart = list({(run.y, int(run.x0 // 600)): run for run in apart}.values())  # one a line: else letters interleave
+    letters = [
+        each._replace(text=letter, x0=each.x0 + place * 0.5 * each.size, x1=each.x0 + (place + 1) * 0.5 * each.size)
+        for each in apart
+        for place, letter in enumerate(each.text)
+    ]
+    assert page_lines(letters) == page_lines(apart)
+
+
+def test_what_stands_between_two_words_or_is_printed_twice_is_not_joined() -> None:
+    mark = run("(d)", 20.0, 96.0, size=6.0)
+    around = [run("word", 0.0, 100.0), run(":", 29.0, 100.0), mark]
+    assert [line.text for line in page_lines(around)] == ["word(d):"]
+    bold = [run(letter, 5.0 * place, 100.0) for place, letter in enumerate("word") for _ in range(2)]
+    assert [line.text for line in page_lines(bold)] == ["word"]

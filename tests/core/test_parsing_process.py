@@ -113,7 +113,7 @@ def test_the_caller_looks_at_no_byte_of_a_file(name: str, tmp_path: Path, monkey
     path = tmp_path / name
     path.write_bytes(b"words")
     parse(path)
-    for reader in ("builtins.open", "os.open", "catena.parsing.protocol.kind_of", "catena.parsing.text.decode"):
+    for reader in ("builtins.open", "os.open", "catena.parsing.readers.kind_of", "catena.parsing.text.decode"):
         monkeypatch.setattr(reader, refuse)
     assert parse(path).document.text.strip() == "words"
 
@@ -141,14 +141,9 @@ def test_the_process_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pages_read_before_the_end_are_kept() -> None:
     line = ["words", 0.0, 5.0, 0.0, 5.0, 0, [["words", 0.0, 5.0, 5.0, 0]]]
     page = {
-        "event": "page",
-        "number": 1,
-        "size": [10, 10],
-        "state": "text",
-        "note": "",
-        "tables": [],
+        "event": "page", "number": 1, "size": [10, 10], "state": "text", "note": "", "tables": [],
         "lines": [line],
-    }
+    }  # fmt: skip
     end = {"event": "failed", "state": "timeout", "what": "it was not read within 1 s", "do_next": ""}
     start, blank = {"event": "start", "pages": 3}, Document(id="1", text="")
     parsed = parsed_pdf([start, page, end], blank, "x.pdf")

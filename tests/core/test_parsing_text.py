@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from catena import Library
 from catena.model import CatenaError, ParameterError, ParseError, digest
-from catena.parsing import SUPPORTED_SUFFIXES, Limits, file_bytes, parse, parse_bytes
-from catena.parsing.protocol import HEAD, KINDS, Unreadable, kind_of
+from catena.parsing import FileKind, Limits, file_bytes, parse, parse_bytes, supported_suffixes
+from catena.parsing.protocol import Unreadable
+from catena.parsing.readers import HEAD, kind_of, kinds
 from catena.parsing.text import decode
 from catena.parsing.worker import bytes_of
 
@@ -118,7 +120,7 @@ def test_plain_text_has_no_headings() -> None:
         (b"one\0two", "x.md", "malformed"),
         (codecs.BOM_UTF16_LE + b"a\0b", "x.md", "malformed"),
         (b"half \xed\xa0\x80 pair", "x.md", "malformed"),
-        (b"PK\x03\x04 rest", "x.docx", "unsupported"),
+        (b"PK\x03\x04 rest", "x.zip", "unsupported"),
         (b"PK\x03\x04 rest", "x.pdf", "unsupported"),
         (b"\x89PNG\r\n\x1a\n", "x.md", "unsupported"),
         (b"\x00\x01\x02", "x.bin", "unsupported"),
@@ -168,9 +170,10 @@ def test_marks_of_other_formats_are_refused(data: bytes, name: str) -> None:
 
 
 def test_every_suffix_has_one_reader_and_every_reader_is_there() -> None:
-    suffixes = [suffix for kind in KINDS for suffix in kind.suffixes]
-    assert len(suffixes) == len(set(suffixes)) == len(SUPPORTED_SUFFIXES)
-    assert all(callable(kind.load()) and set(kind.overrules) <= SUPPORTED_SUFFIXES for kind in KINDS)
+    suffixes = [suffix for kind in kinds() for suffix in kind.suffixes]
+    assert len(suffixes) == len(set(suffixes)) == len(supported_suffixes())
+    assert all(callable(kind.load()) and set(kind.overrules) <= supported_suffixes() for kind in kinds())
+    assert [FileKind.revived(json.loads(json.dumps(kind.told))) for kind in kinds()] == list(kinds())
 
 
 def test_a_file_is_named_as_the_caller_named_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +216,7 @@ def test_an_error_about_a_name_that_is_no_text_can_be_printed(tmp_path: Path, na
     "wrong",
     [
         {"limits": None}, {"limits": 5}, {"figure_dpi": "x"}, {"figure_dpi": float("nan")}, {"figure_dpi": True},
-        {"source": 5}, {"document_id": 5}, {"password": 5}, {"engine": None}, {"data": "abc"}, {"data": None},
+        {"source": 5}, {"document_id": 5}, {"password": 5}, {"engine": "acrobat"}, {"data": "abc"}, {"data": None},
         {"name": None}, {"hidden_text": "no"}, {"figures": "x"}, {"ruled_tables": "x"},
     ],
 )  # fmt: skip

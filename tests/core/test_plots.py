@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from catena.effects import Services, run
+from catena import Document, MissingExtraError, Services, run
 from catena.evaluation import (
     BankQuestion,
     Gold,
@@ -25,20 +25,7 @@ from catena.evaluation import (
     study,
 )
 from catena.graph import ChunkGraph, node_of
-from catena.model import (
-    CatenaError,
-    Chain,
-    Chunk,
-    Document,
-    Edge,
-    EvaluationError,
-    Hit,
-    Hop,
-    MissingExtraError,
-    ParameterError,
-    Ranking,
-    Scale,
-)
+from catena.model import CatenaError, Chain, Chunk, Edge, EvaluationError, Hit, Hop, ParameterError, Ranking, Scale
 from catena.retrieval import ExactUnion, multi_view
 from catena.segments import extract, reliability
 from catena.testing import FakeEmbedder
@@ -324,7 +311,7 @@ def test_a_reliability_diagram_has_the_diagonal_the_bins_and_their_counts():
 @pytest.mark.parametrize(("suffix", "module"), [("png", "matplotlib"), ("html", "plotly.subplots")])
 def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, suffix, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match="pip install 'catena-view'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\./packages/catena-view'"):
         plots.ablation(SCORES, tmp_path / f"a.{suffix}")
 
 

@@ -115,12 +115,19 @@ def test_umap_is_asked_as_the_reference_asks_it(monkeypatch: pytest.MonkeyPatch)
     assert all(each == {"n_neighbors": 10, **common} for each in asked[1:])
 
 
+WITHOUT = "scikit-learn is not installed. Try: pip install './packages/catena-bench' in a checkout of Catena"
+
+
 @pytest.mark.parametrize(
     ("module", "how", "named"),
     [
-        ("threadpoolctl", SMALL, "scikit-learn is not installed. Try: pip install 'catena-bench'"),
-        ("sklearn.mixture", SMALL, "scikit-learn is not installed. Try: pip install 'catena-bench'"),
-        ("umap", Clustering(reduce="umap"), "umap-learn is not installed. Try: pip install 'catena-bench[umap]'"),
+        ("threadpoolctl", SMALL, WITHOUT),
+        ("sklearn.mixture", SMALL, WITHOUT),
+        (
+            "umap",
+            Clustering(reduce="umap"),
+            "umap-learn is not installed. Try: pip install './packages/catena-bench[umap]' in a checkout of Catena",
+        ),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(

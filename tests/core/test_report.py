@@ -20,7 +20,6 @@ from catena.evaluation import read_questions
 from catena.formatting import FidelityReport
 from catena.formatting.fidelity_check import Fault, PageFidelity
 from catena.model import TITLE, Chunk, EvaluationError, FilterError, Hit, ParameterError, Provenance, Scale
-from catena.retrieval import ScoreFusion
 from catena_view.plots.graph_view import links_among
 from catena_view.report import Missing, Report, ReportContents, ReportOptions, read_fidelity, report
 from catena_view.report.graph import discs_of_documents
@@ -71,18 +70,13 @@ def call(*arguments: object, code: int = 0):
 def test_parts_of_a_score_are_those_of_the_formula() -> None:
     chunk = Chunk(id="c", document_id="d", position=0, start=0, end=1, text="x")
     ways = (
-        Provenance(route="dense", rank=2, score=0.5),
-        Provenance(route="keyword", rank=1, score=2.0, view="terms"),
-        Provenance(route="lexical", rank=1, score=6.0),
+        Provenance(route="dense", rank=2, score=0.5, share=0.4),
+        Provenance(route="lexical", rank=1, score=6.0, share=0.3),
+        Provenance(route="lexical", rank=4, score=1.0, view="passage", share=0.2),
         Provenance(route="name", rank=1, score=0.9, view="hx200"),
     )
-    parts = parts_of(Hit(chunk, 1.0, ways), ScoreFusion(alpha=0.6, beta=0.5), {"lexical": 8.0})
-    found = {part.route: (part.weight, round(part.share, 6), round(part.value, 6)) for part in parts}
-    assert found == {  # (1 + 0.5) / 2; 6 / 8; ln 3
-        "dense": (0.6, 0.75, 0.45),
-        "lexical": (0.4, 0.75, 0.3),
-        "keyword": (0.5, 1.098612, 0.549306),
-    }
+    found = {part.route: part.value for part in parts_of(Hit(chunk, 0.9, ways))}
+    assert found == {"dense": 0.4, "lexical": 0.3, "passages": 0.2}
 
 
 @pytest.mark.parametrize("question", [QUESTION, "Keep the cover shut and dry", "tighten 2.4 N·m slow rated"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -9,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from retrieval_cases import chunk, ids, in_order, ranking, scored
 
-from catena.model import Hit, ParameterError, Provenance, Ranking, Scale, ScaleError
-from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, by_maximum, reciprocal_rank_fusion, weighted_sum
+from catena import Hit, ParameterError, Provenance, Ranking, Scale, ScaleError, ScoreFusion
+from catena.retrieval import RankFusion, ScoreBounds, by_maximum, dense_share, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.fusion import fuse, half_cosine, interleave, log_count, min_max
 
-PARTS = ScoreFusion().parts
+PARTS = ScoreFusion.hiqa().parts()
 rankings = st.dictionaries(
     st.sampled_from(["dense", "lexical", "keyword"]),
     st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 30), max_size=6).map(ranking),
@@ -27,25 +28,59 @@ def test_rank_fusion_reproduces_the_published_formula() -> None:
     assert (ids(fused), fused.scale) == ("bcad", Scale.RANK)
     assert fused.hits[0].score == pytest.approx(1 / 62 + 1 / 61)
     assert ids(reciprocal_rank_fusion(both, weights={"one": 0.99, "two": 0.01})) == "abcd"
-    assert fuse(both, RankFusion(weights={"two": 0}), k=2) == reciprocal_rank_fusion(both, weights={"two": 0}, top=2)
+    weighed = fuse(both, RankFusion(k=60, weights={"two": 0}), k=2)
+    assert weighed == reciprocal_rank_fusion(both, weights={"two": 0}, top=2)
 
 
 def test_score_fusion_is_hiqas_formula() -> None:
     dense = ranking({"a": 0.5, "b": -0.2}, "dense")
     words, terms = ranking({"a": 4.0, "c": 8.0}, "lexical"), ranking({"a": 2.0, "b": 1.0}, "keyword")
-    fused = weighted_sum({"dense": dense, "lexical": words, "keyword": terms}, ScoreFusion(alpha=0.6, beta=0.3).parts)
+    hiqa = ScoreFusion.hiqa(alpha=0.6, beta=0.3)
+    fused = fuse({"dense": dense, "lexical": words, "keyword": terms}, hiqa, k=3)
     expected = {"a": 0.6 * 0.75 + 0.4 * 0.5 + 0.3 * log(3), "b": 0.6 * 0.4 + 0.3 * log(2), "c": 0.4 * 1.0}
     assert dict(scored(fused)) == pytest.approx(expected)
     assert fused.scale is Scale.NORMALIZED
-    found = [("dense", 1, 0.5), ("keyword", 1, 2.0), ("lexical", 2, 4.0)]
-    assert fused.hits[0].provenance == tuple(Provenance(route=r, rank=n, score=s) for r, n, s in found)
-    halved = weighted_sum({"lexical": words}, PARTS, bounds={"lexical": ScoreBounds(low=0.0, high=16.0)})
-    assert scored(halved) == [("c", pytest.approx(0.35 / 2)), ("a", pytest.approx(0.35 / 4))]
+    ways = [(way.route, way.rank, way.score) for way in fused.hits[0].provenance]
+    assert ways == [("dense", 1, 0.5), ("keyword", 1, 2.0), ("lexical", 2, 4.0)]
+    shares = [way.share for way in fused.hits[0].provenance]
+    assert shares == pytest.approx([0.6 * 0.75, 0.3 * log(3), 0.4 * 0.5])
+
+
+@pytest.mark.parametrize(
+    ("dense", "lexical", "share"),
+    [
+        ("cab", "abcd", 1 / 3),  # all of its hits are among those of the words
+        ("axyz", "ab", 0.25 / 2.25),
+        ("klmnopqrsta", "a", 0.0),  # beyond the first ten
+        ("xyz", "abc", 0.0),  # an embedder that finds others counts for nothing
+        ("abc", "", 1.0),  # where no word is found, meaning decides
+        ("", "abc", 0.0),
+    ],
+)
+def test_the_dense_route_counts_as_far_as_it_agrees_with_the_words(dense: str, lexical: str, share: float) -> None:
+    both = {
+        "dense": ranking({name: 20.0 - at for at, name in enumerate(dense)}),
+        "lexical": ranking({name: 20.0 - at for at, name in enumerate(lexical)}),
+    }
+    assert dense_share(both) == pytest.approx(share)
+    by_hand = fuse(both, ScoreFusion(alpha=share), k=9)
+    assert fuse(both, ScoreFusion(), k=9) == by_hand
+    assert by_hand.left_out == (("dense",) if dense and not share else ())
+    if lexical and dense and share:
+        weights = {"dense": share / (1 - share)}
+        assert ids(fuse(both, RankFusion(), k=9)) == ids(fuse(both, RankFusion(weights=weights), k=9))
+
+
+def test_both_routes_are_compared_from_the_worst_candidate_to_the_best() -> None:
+    both = {"dense": ranking({"a": 0.9, "b": 0.8, "c": 0.7}), "lexical": ranking({"a": 2.0, "b": 12.0, "c": 7.0})}
+    assert dict(scored(fuse(both, ScoreFusion(alpha=0.25), k=3))) == pytest.approx(
+        {"a": 0.25, "b": 0.25 * 0.5 + 0.75, "c": 0.75 * 0.5}
+    )
 
 
 def test_the_best_passage_takes_its_share_of_the_words() -> None:
     both = {"lexical": ranking({"a": 4.0, "b": 2.0}), "passages": ranking({"a": 1.0, "b": 3.0})}
-    found = weighted_sum(both, ScoreFusion(alpha=0.5, beta=0.0, passages=0.25).parts)
+    found = weighted_sum(both, replace(ScoreFusion.hiqa(alpha=0.5, beta=0.0), passages=0.25).parts())
     assert dict(scored(found)) == pytest.approx({"a": 0.5 * (0.75 + 0.25 / 3), "b": 0.5 * (0.75 / 2 + 0.25)})
     assert PARTS["passages"][0] == 0.0
 
@@ -104,9 +139,12 @@ def test_turns_are_fair_and_lose_nothing(shares: dict[str, str], general: str) -
     found = ids(interleave({name: in_order(share) for name, share in shares.items()}, in_order(general)))
     lists = [*shares.values(), general]
     assert sorted(found) == sorted(set("".join(lists)))
+    turn = 3 if len(shares) == 1 else len(lists)  # a single share has two places of three
     for each in lists:  # after n full turns, the first n of every list are there
         for n in range(1, len(each) + 1):
-            assert set(each[:n]) <= set(found[: n * len(lists)])
+            assert set(each[:n]) <= set(found[: n * turn])
+    if len(shares) == 1:
+        assert "".join(found).startswith(lists[0][:2])
 
 
 @pytest.mark.parametrize(
@@ -144,5 +182,5 @@ def test_ranks_are_never_added_as_scores() -> None:
         fuse({"dense": ranks}, ScoreFusion(), k=1)
     bare = Ranking((Hit(chunk("a"), 3.0),), Scale.SIMILARITY)  # a route that says nothing of itself is named
     assert fuse({"lexical": bare}, ScoreFusion(), k=1).hits[0].provenance == (
-        Provenance(route="lexical", rank=1, score=3.0),
+        Provenance(route="lexical", rank=1, score=3.0, share=1.0),
     )

@@ -13,23 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrieval_cases import SCORES, ids, ranking, scored, table_store
 
+from catena import ServiceError
 from catena.effects import Certificate, FindNames, Fused, NamesFound, Search, SearchFused, Services, Step, arun, run
-from catena.model import (
-    Degraded,
-    FilterError,
-    MissingServiceError,
-    Name,
-    ParameterError,
-    Ranking,
-    RouteError,
-    Scale,
-    ServiceError,
-)
+from catena.model import Degraded, FilterError, MissingServiceError, Name, ParameterError, Ranking, RouteError, Scale
 from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, by_maximum, retrieve, stored, weighted_sum
 from catena.retrieval.fusion import min_max
 from catena.testing import FakeEmbedder, Flaky
 from catena.testing.fakes import AngleEmbedder, FakeStore
 
+HIQA = ScoreFusion.hiqa()
 FAILS = ServiceError("embedder", "the model is gone")
 
 
@@ -47,7 +39,7 @@ def told(found: Ranking) -> list[tuple[str, str]]:
 
 def test_every_candidate_gets_every_part_however_short_the_lists() -> None:
     embedder = FakeEmbedder(8)
-    fusion = ScoreFusion(alpha=0.5, beta=0.3)
+    fusion = ScoreFusion.hiqa(alpha=0.5, beta=0.3)
     found = run(retrieve("q", k=1, depth=1, fusion=fusion), services(embedder=embedder))
     best = 0.5 * (1 + 0.0) / 2 + 0.5 * 6 / 8 + 0.3 * log(3)
     assert scored(found) == [("b", pytest.approx(best))]
@@ -57,7 +49,7 @@ def test_every_candidate_gets_every_part_however_short_the_lists() -> None:
 
 @given(st.integers(1, 4), st.floats(0, 1), st.floats(0, 2))
 def test_depth_never_changes_the_score_of_a_candidate(depth: int, alpha: float, beta: float) -> None:
-    fusion = ScoreFusion(alpha=alpha, beta=beta)
+    fusion = ScoreFusion.hiqa(alpha=alpha, beta=beta)
     scores = dict(scored(run(retrieve("q", k=4, depth=4, fusion=fusion), services())))
     for name, score in scored(run(retrieve("q", k=1, depth=depth, fusion=fusion), services())):
         assert score == pytest.approx(scores[name])
@@ -82,7 +74,7 @@ def test_rank_fusion_takes_any_route_and_a_formula_those_it_weighs() -> None:
     assert scored(found) == [("z", pytest.approx(3 / 2 + 1 / 3)), ("a", 1 / 2)]
     assert found.scale is Scale.RANK
     mine = table_store({"mine": {"b": 3.0}, "lexical": {"a": 4.0, "b": 2.0}})
-    fusion = ScoreFusion(alpha=0.0, others={"mine": (0.6, by_maximum)})
+    fusion = replace(ScoreFusion.hiqa(alpha=0.0), others={"mine": (0.6, by_maximum)})
     found = run(retrieve("q", routes=("mine", "lexical"), fusion=fusion), Services(store=mine))
     assert scored(found) == [("b", pytest.approx(0.5 + 0.6)), ("a", 1.0)]
 
@@ -97,7 +89,7 @@ async def test_asyncio_gives_the_same() -> None:
 
 def test_a_failing_route_is_named_and_the_others_go_on_or_it_raises() -> None:
     found = run(retrieve("q", k=2), failing())
-    assert (ids(found), told(found)) == ("ba", [("route dense", "embedder: the model is gone")])
+    assert (ids(found), told(found)) == ("ab", [("route dense", "embedder: the model is gone")])
     with pytest.raises(RouteError, match="route 'dense' failed: embedder: the model is gone"):
         run(retrieve("q", on_route_error="raise"), failing())
     with pytest.raises(RouteError, match=r"(?m)every route failed \(dense\): embedder: the model is gone$"):
@@ -152,8 +144,8 @@ def test_nothing_is_asked_for_nothing_and_a_malformed_filter_is_refused_all_the_
         ({"k": 5, "depth": 4}, r"depth must be an integer >= k \(5\), got 4"),
         ({"routes": ()}, r"routes must be at least one route, got \(\)"),
         ({"routes": "lexical"}, "routes must be route names"),
-        ({"on_route_error": "ignore"}, "on_route_error must be 'raise' or 'degrade', got 'ignore'"),
-        ({"on_unknown": "guess"}, "on_unknown must be 'empty' or 'keep'"),
+        ({"on_route_error": "ignore"}, "on_route_error must be one of raise, degrade, got 'ignore'"),
+        ({"on_unknown": "guess"}, "on_unknown must be one of empty, keep"),
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
         ({"fusion": RankFusion(weights={"mime": 1})}, "weights must be names of routes, one of 'dense'"),
         ({"query": None}, "query must be a string, got None"),
@@ -192,9 +184,9 @@ class FormulaStore:
         if self.failure is not None:
             raise self.failure
         rankings = {route: self._ranking(route, request) for route, _ in request.weights}
-        parts = {route: (weight, ScoreFusion().parts[route][1]) for route, weight in request.weights}
-        best = ScoreBounds.of(rankings["lexical"]).high if request.best is None else request.best
-        found = weighted_sum(rankings, parts, bounds={"lexical": ScoreBounds(low=0.0, high=best)}, k=request.k)
+        parts = {route: (weight, ScoreFusion.hiqa().parts()[route][1]) for route, weight in request.weights}
+        best = ScoreBounds.of(rankings["lexical"]).high
+        found = weighted_sum(rankings, parts, k=request.k)
         return Fused(ranking=found, best=best, certificate=Certificate(exact=True, neighbours=1, rows=1, gap=inf))
 
     def _ranking(self, route: str, request: Search | SearchFused) -> Ranking:
@@ -228,15 +220,15 @@ OF_TWO = {
 def test_the_whole_ranking_is_the_stores_own_by_the_weights_of_the_formula() -> None:
     store, embedder = FormulaStore(OF_TWO), FakeEmbedder(8)
     where = {"kind": "text"}
-    how = ScoreFusion(alpha=0.4, beta=0.7)
+    how = ScoreFusion.hiqa(alpha=0.4, beta=0.7)
     found = run(retrieve("q", k=2, where=where, fusion=how), services(store, embedder=embedder))
     (asked,) = store.fused
-    assert (asked.k, asked.where, asked.documents, asked.best) == (2, where, None, None)
+    assert (asked.k, asked.where, asked.documents) == (2, where, None)
     assert dict(asked.weights) == {"dense": 0.4, "keyword": 0.7, "lexical": pytest.approx(0.6)}
     assert (embedder.calls, store.searched) == (["q"], [])
     assert np.array_equal(asked.vector, embedder.embed_query("q"))
     assert found == store.search_fused(asked).ranking
-    run(retrieve("q", k=2, routes=("lexical", "keyword")), services(store, embedder=embedder))
+    run(retrieve("q", k=2, routes=("lexical", "keyword"), fusion=how), services(store, embedder=embedder))
     assert [route for route, _ in store.fused[-1].weights] == ["keyword", "lexical"]
     assert (store.fused[-1].vector, len(embedder.calls)) == (None, 2)  # one of them is the test's own
 
@@ -254,23 +246,16 @@ RANGES = {"dense": st.floats(-1, 1), "lexical": st.floats(0.01, 30), "keyword": 
 def test_it_is_the_ranking_of_the_routes_where_these_are_deep_enough(scores, names, k: int) -> None:
     store = FormulaStore(scores, names)
     query = " ".join(name.text for name in names) + " q"
-    one, routes = (run(retrieve(query, k=k), services(each)) for each in (store, RoutesOnly(store)))
+    one, routes = (run(retrieve(query, k=k, fusion=HIQA), services(each)) for each in (store, RoutesOnly(store)))
     assert (scored(one), one.scale) == (scored(routes), routes.scale)
-
-
-def test_shares_of_names_are_measured_by_the_best_of_the_whole() -> None:
-    store = FormulaStore(OF_TWO, (A, B))
-    run(retrieve("a b q", k=4), services(store))
-    whole, *shares = store.fused
-    assert whole.best is None
-    assert [(share.documents, share.best) for share in shares] == [(("of a",), 8.0), (("of b",), 8.0)]
 
 
 @pytest.mark.parametrize(
     "how",
     [
         {"fusion": RankFusion()},
-        {"fusion": ScoreFusion(lexical=min_max)},
+        {"fusion": ScoreFusion()},
+        {"fusion": replace(ScoreFusion.hiqa(), lexical=min_max)},
         {"routes": ("lexical",)},
         {"routes": {"lexical": stored("lexical", view="keywords"), "keyword": stored("keyword")}},
     ],
@@ -291,8 +276,9 @@ def test_another_formula_is_never_asked_of_the_store(how) -> None:
 def test_a_store_that_fails_at_the_formula_still_ranks_by_its_routes_and_it_is_said(failure, parts) -> None:
     store = FormulaStore(OF_TWO)
     store.failure = failure
-    found = run(retrieve("q", k=4), services(store))
-    assert (found.hits, told(found)) == (run(retrieve("q", k=4), services(RoutesOnly(store))).hits, parts)
+    found = run(retrieve("q", k=4, fusion=HIQA), services(store))
+    routes = run(retrieve("q", k=4, fusion=HIQA), services(RoutesOnly(store)))
+    assert (found.hits, told(found)) == (routes.hits, parts)
 
 
 @pytest.mark.parametrize(
@@ -306,12 +292,12 @@ def test_a_failure_is_raised_where_the_caller_wants_that_and_a_refused_filter_al
     store = FormulaStore(OF_TWO)
     store.failure = failure
     with pytest.raises(raised, match="down"):
-        run(retrieve("q", k=4, **given), services(store))
+        run(retrieve("q", k=4, fusion=HIQA, **given), services(store))
 
 
 def test_an_embedder_that_fails_costs_the_dense_route_only() -> None:
     store = FormulaStore(OF_TWO)
-    found = run(retrieve("q", k=4), services(store, embedder=Flaky(AngleEmbedder(), [FAILS] * 9)))
+    found = run(retrieve("q", k=4, fusion=HIQA), services(store, embedder=Flaky(AngleEmbedder(), [FAILS] * 9)))
     assert not store.fused
     assert [hit.chunk.id for hit in found.hits] == ["b1", "a1", "a2", "b2"]
     assert told(found) == [("route dense", "embedder: the model is gone")]

@@ -11,23 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from retrieval_cases import chunk, ids, in_order, ranking, scored
 
+from catena import ParameterError, RankFusion
 from catena.effects import Embed, Handler, Search, Services, Step, arun, run
-from catena.model import (
-    Degraded,
-    FilterError,
-    Hit,
-    ParameterError,
-    Provenance,
-    Ranking,
-    Scale,
-    ServiceError,
-    Unknown,
-    ViewError,
-)
+from catena.model import Degraded, FilterError, Hit, Provenance, Ranking, Scale, ServiceError, Unknown, ViewError
 from catena.retrieval import (
     ExactUnion,
     PaperQuota,
-    RankFusion,
     ViewRankFusion,
     ViewRule,
     by_maximum,

@@ -11,17 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from retrieval_cases import chunk, ids
 
+from catena import ServiceError
 from catena.effects import Completion, Journal, Retry, Search, Services, Step, ask, plan, run
-from catena.model import (
-    Hit,
-    InvalidReplyError,
-    MissingServiceError,
-    ParameterError,
-    Ranking,
-    RouteError,
-    Scale,
-    ServiceError,
-)
+from catena.model import Hit, InvalidReplyError, MissingServiceError, ParameterError, Ranking, RouteError, Scale
 from catena.retrieval import content_words, decompose, generate_queries, retrieve, search_all
 from catena.retrieval.queries import LONGEST_QUERY, distinct_queries, written_queries
 from catena.testing import FakeLLM, ScriptedLLM

@@ -30,11 +30,9 @@ from catena.effects import (
     Search,
     Services,
     Step,
-    arun,
     ask,
     ending_told,
     limit_setting,
-    run,
     service_error,
     smaller,
     turn_if_local,
@@ -45,11 +43,6 @@ from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, Serv
 from catena.testing import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
 
 Drive = Callable[[Step[Any], Services], Any]
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def drive(request: pytest.FixtureRequest) -> Drive:
-    return run if request.param == "threads" else lambda step, services: asyncio.run(arun(step, services))
 
 
 def batch(requests: list[Any]) -> Step[list[Any]]:

@@ -149,12 +149,12 @@ def test_a_rule_is_a_value(rule: Calibration) -> None:
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: BetaCDF(0.0, 1.0), "a must be in"),
-        (lambda: BetaCDF(1.0, 2e6), "b must be in"),
-        (lambda: BetaCDF("0.4", 1.0), "a must be in"),  # type: ignore[arg-type]
-        (lambda: BetaCalibration(-0.1, 1.0, 0.0), "a must be >= 0"),
+        (lambda: BetaCDF(0.0, 1.0), "a must be a number > 0"),
+        (lambda: BetaCDF(1.0, 2e6), "b must be a number > 0 and <= 1,000,000"),
+        (lambda: BetaCDF("0.4", 1.0), "a must be a number > 0"),  # type: ignore[arg-type]
+        (lambda: BetaCalibration(-0.1, 1.0, 0.0), "a must be a finite number >= 0"),
         (lambda: BetaCalibration(1.0, 1.0, float("inf")), "c must be"),
-        (lambda: Logistic(0.0), "slope must be > 0"),
+        (lambda: Logistic(0.0), "slope must be a finite number > 0"),
         (lambda: Linear(1.0, 1.0), "high must be above low"),
         (lambda: COHERE([0.1, float("nan")]), "scores must be numbers"),
         (lambda: Identity()(["much"]), "scores must be numbers"),

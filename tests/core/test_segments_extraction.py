@@ -13,19 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena import ParameterError
 from catena.effects import FetchChunks, FetchText, Handler, Services, run
-from catena.model import (
-    Chunk,
-    Degraded,
-    Hit,
-    MissingServiceError,
-    ParameterError,
-    Ranking,
-    Scale,
-    ScaleError,
-    ServiceError,
-    Unknown,
-)
+from catena.model import Chunk, Degraded, Hit, MissingServiceError, Ranking, Scale, ScaleError, ServiceError, Unknown
 from catena.segments import BALANCED, Explanation, Extraction, ExtractionParams, explain, extract
 from catena.segments.adjacency import common_path, joined, segment_of
 from catena.testing.fakes import FakeStore

@@ -273,10 +273,13 @@ def written(**changes: object) -> str:
         (written(kind="guessed"), "'guessed' is no kind"),
         (written(calibration={"rule": "step"}), "damaged"),
         (written(calibration={"rule": "beta-cdf", "a": -1.0, "b": 1.0}), "damaged"),
-        (written(n="many"), "n is 'many', no count"),
-        (written(positives=-1), "positives is -1, no count"),
-        (written(after={"log_loss": float("nan"), "brier": 0.1, "ece": 0.1}), "after: log_loss is nan, no number"),
-        (written(before={"log_loss": 0.1, "brier": 0.1, "ece": None}), "before: ece is None, no number"),
+        (written(n="many"), "n must be an integer >= 0, got 'many'"),
+        (written(positives=-1), "positives must be an integer >= 0, got -1"),
+        (
+            written(after={"log_loss": float("nan"), "brier": 0.1, "ece": 0.1}),
+            "log_loss must be a finite number >= 0, got nan",
+        ),
+        (written(before={"log_loss": 0.1, "brier": 0.1, "ece": None}), "ece must be a finite number >= 0, got None"),
         ("[" * 100_000, "damaged"),
     ],
 )

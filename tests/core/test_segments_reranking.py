@@ -13,20 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import Services, arun, run
-from catena.model import (
-    Chunk,
-    Degraded,
-    Hit,
-    MissingServiceError,
-    ParameterError,
-    Provenance,
-    Ranking,
-    Scale,
-    ScaleError,
-    ServiceError,
-    Unknown,
-)
+from catena import ParameterError, Provenance, Services, arun, run
+from catena.model import Chunk, Degraded, Hit, MissingServiceError, Ranking, Scale, ScaleError, ServiceError, Unknown
 from catena.segments import COHERE, Constant, Linear, Logistic, by_rank, rerank
 from catena.segments.calibration import calibrated
 from catena.testing import FakeReranker

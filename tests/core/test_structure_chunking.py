@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_structure_outline import markdown_lines, texts
 
-from catena.model import Chunk, Document, ParameterError, span_id
+from catena.model import TABLE_HEADER, Chunk, Document, ParameterError, span_id
 from catena.structure import (
     HEADING_ONLY,
-    TABLE_HEADER,
     Block,
     ChunkOptions,
     SectionChunkOptions,

@@ -14,16 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena import ServiceError
 from catena.effects import Complete, Completion, Journal, Services, arun, plan, run
-from catena.model import (
-    Document,
-    InvalidReplyError,
-    MissingServiceError,
-    ParameterError,
-    Section,
-    ServiceError,
-    span_id,
-)
+from catena.model import Document, InvalidReplyError, MissingServiceError, ParameterError, Section, span_id
 from catena.structure import (
     PLANNED_ANSWERS,
     Segmentation,

@@ -250,7 +250,7 @@ def test_each_piece_of_a_long_table_has_its_own_labels_and_the_whole_header() ->
     for chunk, (title, lead, names, listed) in zip(chunks, found, strict=True):
         assert (title, lead, names) == ("T", "Table 1. Long", "Q, Supply min, Supply max, Unit")
         assert listed == ", ".join(re.findall(r"row \d+", chunk.text))
-    assert {chunk.metadata.get("table_header") for chunk in chunks[1:]} == {head.rstrip()}
+    assert {chunk.metadata.get("table_header") for chunk in chunks[1:]} == {"Table 1. Long\n" + head.rstrip()}
     rows = "".join(f"<tr><td>row {number}<td>{number}</tr>" for number in range(40))
     (_, *others), _ = pieces(f"<table><thead><tr><th>Name<th>Number</tr></thead>{rows}</table>\n", 150)
     assert all(chunk.kind == "table" and chunk.text.startswith("<tr><td>row") for chunk in others)

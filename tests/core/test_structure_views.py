@@ -24,6 +24,7 @@ from catena.structure import (
     raw_views,
     searchable,
     section_segment,
+    sentences_of,
 )
 from catena.structure.passages import section_of
 from catena.structure.views import is_contents
@@ -163,6 +164,34 @@ def test_passages_are_exact_slices_that_cover_their_chunk(document: Document, li
         between = zip(ends[::2], ends[1::2], strict=True)
         assert not any(document.text[start:end].strip() for start, end in between)
         assert all(count_tokens(each.text) <= limit or len(each.text.strip()) == 1 for each in found)
+
+
+def test_short_sentences_and_headings_join_what_follows_and_tables_stay_whole() -> None:
+    table = "| part | torque |\n|---|---|\n" + "".join(f"| screw M{size} | {size} Nm |\n" for size in range(3, 9))
+    said = (
+        "Never use grease for it, as it blocks the valve in the housing.",
+        "1. Check the seal for leaks. It is old.",
+    )
+    _, (chunk,) = section_chunks(f"## Care\n\nOil it. {said[0]}\n{said[1]}\n\n{table}\nDone.\n")
+    assert [each.text for each in sentences_of(chunk)] == [
+        f"## Care\n\nOil it. {said[0]}", said[1], table.strip(), "Done."
+    ]  # fmt: skip
+    (row, *_) = sentences_of(section_chunks(f"## Care\n\n{table * 3}")[1][0])
+    assert count_tokens(row.text) <= 100
+    assert row.text.endswith("|")
+
+
+@given(documents())
+def test_sentences_are_exact_slices_that_cover_their_chunk(document: Document) -> None:
+    for chunk in cut(document, outline(document)):
+        found = sentences_of(chunk)
+        assert all(document.text[each.start : each.end] == each.text for each in found)
+        assert [each.lines for each in found] == [document.place_of(each.start, each.end).lines for each in found]
+        ends = [chunk.start, *(end for each in found for end in (each.start, each.end)), chunk.end]
+        assert ends == sorted(ends)
+        between = zip(ends[::2], ends[1::2], strict=True)
+        assert not any(document.text[start:end].strip() for start, end in between)
+        assert all(count_tokens(each.text) <= 100 or len(each.text.strip()) == 1 for each in found)
 
 
 def test_no_length_below_one_is_taken() -> None:

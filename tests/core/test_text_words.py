@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from catena.text import (
     TermMatcher,
+    asked_words,
     cells_of,
     count_tokens,
     is_border,
     is_rule,
     keywords_of,
+    known_words,
     normalise_query,
     normalise_term,
     outermost,
@@ -198,3 +200,12 @@ def test_a_lone_surrogate_is_no_obstacle():
 def test_a_matcher_crosses_the_border_between_processes():
     matcher = pickle.loads(pickle.dumps(TermMatcher(["HX-200"])))
     assert matcher.all_in("an HX-200") == ("hx 200",)
+
+
+def test_a_word_between_spaces_counts_as_much_as_a_character_and_its_pair() -> None:
+    for question, counts in (
+        ("设定 sudo", {"设": 1, "定": 1, "设定": 1, "sudo": 2}),
+        ("set sudo", {"set": 1, "sudo": 1}),
+    ):
+        asked = asked_words(question, ())
+        assert known_words(asked, dict.fromkeys(counts, 1), 9) == {(word,): count for word, count in counts.items()}

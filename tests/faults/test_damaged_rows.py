@@ -62,7 +62,6 @@ METHODS: dict[str, Callable[[Library], Any]] = {
     "search_graph": lambda library: library.search_graph(QUESTION),
     "search_figures": lambda library: library.search_figures(QUESTION),
     "sections": lambda library: library.sections(library.search(QUESTION)),
-    "adapted": lambda library: library.adapted(),
     "has_graph": lambda library: library.has_graph,
     "replace": lambda library: library.replace(Document(id="note", text="Another note.\n")),
     "index": lambda library: library.index(library.store.path.parent / "hx-201.md"),

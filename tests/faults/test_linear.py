@@ -15,8 +15,9 @@ from catena.formatting import format_markdown, planned_answer
 from catena.library import prepare
 from catena.model import Chunk, Document, Hit, Parsed
 from catena.parsing import hypertext, latex
+from catena.parsing.office import read_email
 from catena.parsing.pdf_damage import found_objects
-from catena.parsing.protocol import HEAD, kind_of
+from catena.parsing.readers import HEAD, kind_of
 from catena.parsing.text import markdown_title
 from catena.retrieval import decompose
 from catena.text import read_items, without_thoughts
@@ -51,6 +52,16 @@ def places(size: int) -> bytes:
     return b"%%PDF-1.7\n7 0 obj\n<< /Type /ObjStm /First %d >>\nstream\n" % len(head) + head + b"/Type " * (size // 6)
 
 
+def messages() -> Iterator[Callable[[int], bytes]]:
+    """Yield e-mails with long headers, and with many parts."""
+    for front, part, after in (
+        (b"Subject: ", b"=?utf-8?q?a?= ", b"\n\nx"),
+        (b"Content-Type: text/plain; ", b"a=b;", b"\n\nx"),
+        (b"Content-Type: multipart/mixed; boundary=x\n\n", b"--x\nContent-Type: text/plain\n\nhello\n", b"--x--"),
+    ):
+        yield lambda n, front=front, part=part, after=after: front + part * (n // len(part)) + after  # type: ignore[misc]
+
+
 def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object], Sequence[int], float]]:
     """Yield a reader, what it is flooded with, the sizes, and the seconds that a flood may cost in any case."""
     for piece in (b"<!-- c -->\n", b"<!---->", b"%", b"% a\n", b"<?xml>", b" ", b"<!--"):
@@ -69,6 +80,7 @@ def readings() -> Iterator[tuple[Callable[..., object], Callable[[int], object],
         yield hypertext.to_markdown, flood(piece, "<p>a</p>"), (*SIZES, 96_000), FLOOR
     for piece in ("\\section{a}\n", "% a\n", "\\textbf{", "\\begin{lstlisting}[a\n", "$a", "\\verb|"):
         yield latex.to_markdown, flood(piece, "\\documentclass{a}\\begin{document}\n", "text"), SIZES, FLOOR
+    yield from ((read_email, message, (*SIZES, 192_000), FLOOR) for message in messages())
     for piece in ("HX210 ", "pump? ", "compare HX200 and HX210 ", '"', "„ "):
         yield decompose, flood(piece), SIZES, FLOOR
     yield found_objects, places, SIZES, FLOOR

@@ -57,6 +57,7 @@ QUESTIONS: dict[str, Callable[[Library], Any]] = {
     "search": lambda library: cited(library.search(QUESTION)),
     "asearch": lambda library: cited(asyncio.run(library.asearch(QUESTION, where={"kind": "text"}))),
     "passages": lambda library: cited(library.passages(QUESTION, budget_tokens=60)),
+    "read": lambda library: cited(library.read(QUESTION, budget_tokens=60)),
     "apassages": lambda library: asyncio.run(_apassages(library)),
     "segments": lambda library: library.segments(QUESTION).segments,
     "asegments": lambda library: asyncio.run(library.asegments(QUESTION)).segments,
@@ -68,7 +69,6 @@ QUESTIONS: dict[str, Callable[[Library], Any]] = {
     "sections": lambda library: {segment.text for segment, _ in library.sections(library.search(QUESTION, k=200))},
     "get": lambda library: [library.get(document.id) for document in documents(0)[:1]],
     "documents": lambda library: library.documents(),
-    "adapted": lambda library: library.adapted(),
 }
 
 
@@ -82,7 +82,7 @@ def test_every_answer_is_that_of_one_state(tmp_path: Path, writer: str) -> None:
             if not library.has_graph:
                 library.build_graph()
             states.append({name: ask(library) for name, ask in QUESTIONS.items()})
-        assert [name for name in QUESTIONS if states[0][name] == states[1][name]] == ["figures", "adapted"]
+        assert [name for name in QUESTIONS if states[0][name] == states[1][name]] == ["figures"]
 
         ended, wrong, asked = threading.Event(), [], dict.fromkeys(QUESTIONS, 0)
         replaced = 0

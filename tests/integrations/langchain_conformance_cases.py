@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from conformance_world import HOW, MANUALS, QUERIES, SHORT, UNKNOWN, GatedEmbedder, GatedReranker, Libraries
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
@@ -16,26 +17,15 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_fakes import ReplyingChatModel, charts
+from langchain_fakes import ReplyingChatModel
 
 import langchain_catena as adapters
-from catena import Library
-from catena.effects import Services
 from catena.enrichment import CodeDetector, ContextOptions, Keywords, LLMDetector
-from catena.graph import GraphSearch, SimilarityScorer
-from catena.library import Preparation
 from catena.retrieval import ViewRankFusion
-from catena.segments import ExtractionParams, Identity
+from catena.segments import Identity
 from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
-from catena.testing import (
-    FakeCaptioner,
-    FakeEmbedder,
-    FakeReranker,
-    report_of_embedder,
-    report_of_reranker,
-    report_of_retriever,
-)
-from catena.testing.conformance import ConformanceReport, Detector, Failure, Meeting
+from catena.testing import FakeEmbedder, FakeReranker, report_of_embedder, report_of_reranker, report_of_retriever
+from catena.testing.conformance import ConformanceReport, Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
 from catena.testing.ranking_conformance import Filtering, report_of_fusion
@@ -52,64 +42,7 @@ from langchain_catena.testing import (
     transformer_subject,
 )
 
-MANUAL = """# {name} Manual
-
-## Mounting
-
-Tighten the cover screws to {torque} Nm. Use the supplied key, and never a longer one.
-
-## Maintenance
-
-Check the seal of the cover every {months} months. The lever opens the housing without force.
-
-## Power
-
-The fuse of the motor holds {fuse} A at most.
-
-| Parameter | Value |
-|---|---|
-| Fuse | {fuse} A |
-| Torque | {torque} Nm |
-"""
-MANUALS = {
-    f"{name.lower()}.md": MANUAL.format(name=name, torque=torque, months=months, fuse=fuse)
-    for name, torque, months, fuse in (("HX200", "3.2", 6, "2"), ("HX210", "4.5", 12, "4"), ("KL30", "7.5", 24, "9"))
-}
-QUERIES = (
-    "How tight are the cover screws of the HX200?",
-    "Which fuse has the motor of the HX210?",
-    "seal of the cover",
-)
-UNKNOWN = "How tight are the cover screws of the HX999?"
 DOWN = ReplyingChatModel(reply=lambda _: 1 / 0)  # an error that is not tried again
-SHORT = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks are short
-HOW = GraphSearch(scorer=SimilarityScorer())
-
-
-class Gate:
-    """Lets calls through, or to a meeting, or fails."""
-
-    def __init__(self) -> None:
-        self.meeting: Meeting | None = None
-        self.broken = False
-
-    def pass_through(self) -> None:
-        if self.broken:
-            raise ValueError("the endpoint is down")  # which is not tried again
-        if self.meeting is not None:
-            self.meeting.arrive()
-
-
-class GatedEmbedder(FakeEmbedder):
-    """An embedder behind a gate; deterministic, like its parent."""
-
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(dim=48)
-        self.gate = gate
-
-    def embed_query(self, text: str) -> Any:
-        self.gate.pass_through()
-        return super().embed_query(text)
 
 
 class Waiting(BaseRetriever):
@@ -133,21 +66,8 @@ class BagOfWords(Embeddings):
         return [float(number) for number in FakeEmbedder(dim=48).embed_query(text)]
 
 
-class World:
-    """The collection in a library, in a vector store, and as splits; each made when it is first asked for."""
-
-    def __init__(self, folder: Path, detector: Detector | None = None) -> None:
-        self.folder, self.detector = folder, detector
-        self.gate = Gate()
-        for name, text in MANUALS.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
-        (folder / "charts.pdf").write_bytes(charts())
-        self.paths = sorted(folder.glob("*.md"))
-        self._open: list[Library] = []
-
-    def close(self) -> None:
-        for library in self._open:
-            library.close()
+class World(Libraries):
+    """The collection in libraries, in a vector store, and as splits; each made when it is first asked for."""
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -161,25 +81,6 @@ class World:
     @cached_property
     def sections(self) -> list[Document]:
         return adapters.CatenaDocumentTransformer(chunks=SectionChunkOptions()).split_documents(self.documents)
-
-    def _library(self, name: str, files: Any, **options: Any) -> Library:
-        library = Library.open(self.folder / name, embedder=GatedEmbedder(self.gate), **options)
-        self._open.append(library)
-        library.index(files)
-        return library
-
-    @cached_property
-    def library(self) -> Library:
-        library = self._library("library", self.paths)
-        library.build_graph()
-        return library
-
-    @cached_property
-    def figures(self) -> Library:
-        how = {"preparation": Preparation(engine="pypdfium2", figures=True)}
-        return self._library(
-            "figures", self.folder / "charts.pdf", services=Services(captioner=FakeCaptioner()), **how
-        )
 
     @cached_property
     def whole(self) -> list[Document]:
@@ -503,18 +404,6 @@ class _Blobs(BaseLoader):
 def _blobs(world: World, name: str) -> ConformanceReport:
     empty = lambda: [found_of(one) for one in _Blobs([]).load()]  # noqa: E731
     return world.report(report_of_divider, loader_subject(lambda: _Blobs(world.paths), name=name), empty=empty)
-
-
-class GatedReranker(FakeReranker):
-    """A reranker behind a gate."""
-
-    def __init__(self, gate: Gate) -> None:
-        super().__init__()
-        self.gate = gate
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        self.gate.pass_through()
-        return super().score(query, texts)
 
 
 def _rerank(world: World, name: str) -> ConformanceReport:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
+from conformance_world import HOW, MANUALS, QUERIES, SHORT, UNKNOWN, Gate, GatedEmbedder, GatedReranker, Libraries
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.retrievers import BaseRetriever
@@ -27,25 +27,13 @@ from llama_index_models import Saying
 from llama_index_stores import Replying
 
 import llama_index_catena as adapters
-from catena import Library
 from catena.effects import Services
 from catena.enrichment import CodeDetector, Keywords, LLMDetector
-from catena.graph import GraphSearch, SimilarityScorer
-from catena.library import Preparation
 from catena.retrieval import RankFusion, ViewRankFusion
-from catena.segments import Constant, ExtractionParams, Identity
+from catena.segments import Constant, Identity
 from catena.structure import EmbeddingOptions, SectionChunkOptions, SegmentOptions
-from catena.testing import (
-    FakeCaptioner,
-    FakeEmbedder,
-    FakeReranker,
-    Found,
-    RerankerSubject,
-    report_of_embedder,
-    report_of_reranker,
-    report_of_retriever,
-)
-from catena.testing.conformance import ConformanceReport, Detector, Failure, Meeting
+from catena.testing import Found, RerankerSubject, report_of_embedder, report_of_reranker, report_of_retriever
+from catena.testing.conformance import ConformanceReport, Failure, Meeting
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
 from catena.testing.ranking_conformance import Filtering, report_of_fusion
@@ -63,76 +51,7 @@ from llama_index_catena.testing import (
     transform_subject,
 )
 
-MANUAL = """# {name} Manual
-
-## Mounting
-
-Tighten the cover screws to {torque} Nm. Use the supplied key, and never a longer one.
-
-## Maintenance
-
-Check the seal of the cover every {months} months. The lever opens the housing without force.
-
-## Power
-
-The fuse of the motor holds {fuse} A at most.
-
-| Parameter | Value |
-|---|---|
-| Fuse | {fuse} A |
-| Torque | {torque} Nm |
-"""
-MANUALS = {
-    f"{name.lower()}.md": MANUAL.format(name=name, torque=torque, months=months, fuse=fuse)
-    for name, torque, months, fuse in (("HX200", "3.2", 6, "2"), ("HX210", "4.5", 12, "4"), ("KL30", "7.5", 24, "9"))
-}
-QUERIES = (
-    "How tight are the cover screws of the HX200?",
-    "Which fuse has the motor of the HX210?",
-    "seal of the cover",
-)
-UNKNOWN = "How tight are the cover screws of the HX999?"
-SHORT = ExtractionParams(length_adjustment="off", overall_max_chunks=12)  # the chunks are short
-HOW = GraphSearch(scorer=SimilarityScorer())
 Build: TypeAlias = Callable[..., BaseRetriever]
-
-
-class Gate:
-    """Lets calls through, or to a meeting, or fails."""
-
-    def __init__(self) -> None:
-        self.meeting: Meeting | None = None
-        self.broken = False
-
-    def pass_through(self) -> None:
-        if self.broken:
-            raise ValueError("the endpoint is down")  # which is not tried again
-        if self.meeting is not None:
-            self.meeting.arrive()
-
-
-class GatedEmbedder(FakeEmbedder):
-    """An embedder behind a gate; deterministic, like its parent."""
-
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(dim=48)
-        self.gate = gate
-
-    def embed_query(self, text: str) -> Any:
-        self.gate.pass_through()
-        return super().embed_query(text)
-
-
-class GatedReranker(FakeReranker):
-    """A reranker behind a gate."""
-
-    def __init__(self, gate: Gate) -> None:
-        super().__init__()
-        self.gate = gate
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        self.gate.pass_through()
-        return super().score(query, texts)
 
 
 class Waiting(BaseRetriever):
@@ -158,20 +77,8 @@ def embedding() -> adapters.CatenaEmbedding:
     return adapters.CatenaEmbedding()
 
 
-class World:
-    """The collection in a library, in an index, and as nodes; each made when it is first asked for."""
-
-    def __init__(self, folder: Path, detector: Detector | None = None) -> None:
-        self.folder, self.detector = folder, detector
-        self.gate = Gate()
-        for name, text in MANUALS.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
-        self.paths = sorted(folder.glob("*.md"))
-        self._open: list[Library] = []
-
-    def close(self) -> None:
-        for library in self._open:
-            library.close()
+class World(Libraries):
+    """The collection in libraries, in an index, and as nodes; each made when it is first asked for."""
 
     @cached_property
     def documents(self) -> list[BaseNode]:
@@ -185,29 +92,6 @@ class World:
     @cached_property
     def sections(self) -> list[BaseNode]:
         return adapters.CatenaNodeParser(chunks=SectionChunkOptions())(self.documents)
-
-    @cached_property
-    def library(self) -> Library:
-        library = Library.open(self.folder / "library", embedder=GatedEmbedder(self.gate))
-        self._open.append(library)
-        library.index(self.paths)
-        library.build_graph()
-        return library
-
-    @cached_property
-    def figures(self) -> Library:
-        from langchain_fakes import charts
-
-        (self.folder / "charts.pdf").write_bytes(charts())
-        library = Library.open(
-            self.folder / "figures",
-            preparation=Preparation(engine="pypdfium2", figures=True),
-            embedder=GatedEmbedder(self.gate),
-            services=Services(captioner=FakeCaptioner()),
-        )
-        self._open.append(library)
-        library.index(self.folder / "charts.pdf")
-        return library
 
     @cached_property
     def whole(self) -> list[BaseNode]:
@@ -238,7 +122,9 @@ class World:
         finally:
             self.gate.broken = False
 
-    def failing(self, what: str, build: Build, *, raises: bool = False, **raising: Any) -> dict[str, Failure]:
+    def failing(
+        self, what: str, build: Build, *, raises: bool = False, query: str = QUERIES[0], **raising: Any
+    ) -> dict[str, Failure]:
         """Return what a retriever does while what is behind the gate fails, and what it does where it shall raise."""
 
         def failure(raises: bool, **how: Any) -> Failure:
@@ -246,7 +132,7 @@ class World:
 
             def call() -> Any:
                 with self.broken():
-                    return found_in(retriever.retrieve(QUERIES[0]))
+                    return found_in(retriever.retrieve(query))
 
             return Failure(call=call, raises=raises)
 
@@ -390,7 +276,9 @@ def _figures(world: World) -> ConformanceReport:
 
     by_page = filtered(build, {"page": 1}, lambda found: found.metadata["first_page"] == 1, {"page": {"$like": "1"}})
     queries = ("failures in each year", "pressure of the pumps")
-    return world.retriever(build, queries, filtering=by_page, failures=world.failing("the embedder fails", build))
+    return world.retriever(
+        build, queries, filtering=by_page, failures=world.failing("the embedder fails", build, query=queries[0])
+    )
 
 
 def fused(retrievers: Sequence[BaseRetriever], weights: Sequence[float], k: int = 10, **how: Any) -> BaseRetriever:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+from graph_fakes import FakeGraph
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
 from catena.graph import GraphSearch, SimilarityScorer, node_of
 from catena.model import NAME, SEMANTIC, STRUCTURAL
-from catena.testing.fakes import AngleEmbedder, FakeGraph
+from catena.testing.fakes import AngleEmbedder
 from llama_index_catena.convert import to_chunk
 
 TEXTS = {"a": "The pump at 0 degrees.", "b": "Its maker at 30.", "c": "His town at 60.", "d": "A lamp at 80."}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import os
 import runpy
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
+from conformance_world import fingerprints_elsewhere
 from llama_index.core.evaluation import BaseEvaluator
 from llama_index.core.llms import MockLLM
 from llama_index.core.question_gen.types import BaseQuestionGenerator
@@ -68,24 +66,11 @@ def test_no_adapter_class_is_left_out() -> None:
 
 
 IN_ANOTHER_PROCESS = ("CatenaNodeParser", "CatenaViewExtractor", "CatenaRetriever, retrievers")
-FINGERPRINTS = """
-import sys, tempfile
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from llama_index_conformance_cases import CASES, World
-with tempfile.TemporaryDirectory() as folder:
-    world = World(Path(folder))
-    for case in sys.argv[2:]:
-        print(CASES[case](world).fingerprint)
-    world.close()
-"""
 
 
 @pytest.mark.slow
 def test_ids_texts_and_scores_are_equal_in_another_process(world: World) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FINGERPRINTS, str(Path(__file__).parent), *IN_ANOTHER_PROCESS]
-    environment = {**os.environ, "PYTHONHASHSEED": "77"}
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    printed = fingerprints_elsewhere("llama_index_conformance_cases", IN_ANOTHER_PROCESS)
     assert printed == [CASES[case](world).fingerprint for case in IN_ANOTHER_PROCESS]
 
 

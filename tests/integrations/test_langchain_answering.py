@@ -111,7 +111,7 @@ def test_any_retriever_will_do(model: Any) -> None:
 async def test_callbacks_reach_retriever_and_model_in_larger_chains(library: Library, model: Any) -> None:
     traces, chain = [Traces(), Traces()], lc.segment_answer_chain(library, model)
     larger = {"asked": RunnablePassthrough(), "found": chain} | RunnableLambda(lambda both: len(both["found"]))
-    assert larger.invoke(QUESTION) == 8
+    assert larger.invoke(QUESTION) == 9
     chain.invoke(QUESTION, traces[0].config)
     await chain.ainvoke(QUESTION, traces[1].config)
     for root in (each.root for each in traces):

@@ -107,7 +107,7 @@ def test_a_hit_becomes_a_node_with_everything_a_reader_needs() -> None:
     assert provenance(node) == {
         "scale": "normalized",
         "chunk_id": "c1",
-        "routes": [{"route": "lexical", "rank": 1, "score": 7.5, "view": "headed"}],
+        "routes": [{"route": "lexical", "rank": 1, "score": 7.5, "view": "headed", "share": None}],
         "degraded": [{"what": "route dense", "why": "no model"}],
         "unknown": [],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def files(tmp_path: Path) -> list[Path]:
 def test_without_a_model_the_document_is_the_cores() -> None:
     (document,) = CatenaReader().load_data(MANUALS[0])
     expected = read(MANUALS[0]).document
-    assert to_core_document(document) == expected
+    assert to_core_document(document) == replace(expected, printed=b"")  # places of words stay in the library
     assert document.text_resource is not None
     assert document.text_resource.mimetype == "text/markdown"
     (again,) = CatenaReader().load_data(str(MANUALS[0]))

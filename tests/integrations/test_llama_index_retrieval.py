@@ -212,7 +212,7 @@ def test_models_read_it_with_the_passages_about_the_others(manuals: Library) -> 
     assert f"{UNKNOWN}: {SAID}" in section.node.get_content(MetadataMode.LLM)
 
 
-QUESTION = "Does the left gripper of the Aurelia have a fuse?"
+QUESTION = "Does the left gripper of the aurelia have a fuse?"
 
 
 def test_names_are_found_by_detectors_a_model_and_the_caller(manuals: Library) -> None:
@@ -224,8 +224,8 @@ def test_names_are_found_by_detectors_a_model_and_the_caller(manuals: Library) -
     assert unknown(("Aurelia",)) == ["aurelia"]
     assert unknown(detectors=[ExpertDetector(terms=ExpertTerms(["Borealis"]))]) == []
     assert unknown(detectors=[ExpertDetector(terms=ExpertTerms(["Aurelia"]))]) == ["aurelia"]
-    assert unknown(llm=Saying(reply='[["Aurelia", "Borealis"]]')) == ["aurelia"]
-    recognizing = replace(manuals.services, recognizer=FakeRecognizer({"PRODUCT": ["Aurelia"]}))
+    assert unknown(llm=Saying(reply='[["aurelia", "Borealis"]]')) == ["aurelia"]
+    recognizing = replace(manuals.services, recognizer=FakeRecognizer({"PRODUCT": ["aurelia"]}))
     retriever = adapters.CatenaRetriever(recognizing, detectors=[RecognizerDetector()])
     assert [name.text.lower() for name in retriever.ranking(QUESTION).unknown] == ["aurelia"]
 
@@ -274,7 +274,8 @@ class Awaiting(Fixed):
 def over(route: Any, **options: Any) -> adapters.CatenaRetriever:
     beside = FakeStore({"lexical": [to_chunk(TextNode(id_="b", text="b pump"))]})
     services = Services(store=RoutedStore({"mine": route}, beside=beside))
-    return adapters.CatenaRetriever(services, routes=["lexical", "mine"], fusion=RankFusion(), **options)
+    by_rank = RankFusion(k=60, weights={})
+    return adapters.CatenaRetriever(services, routes=["lexical", "mine"], fusion=by_rank, **options)
 
 
 async def test_nodes_of_both_sides_with_one_id_are_one() -> None:

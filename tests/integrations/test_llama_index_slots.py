@@ -136,7 +136,8 @@ async def test_a_name_that_stands_nowhere_is_the_answer_and_no_model_is_asked(li
         adapters.CatenaSegmentRetriever(library, where={"document_id": "none.md"}), llm
     ).query("What?")
     assert str(empty) == "Empty Response"
-    assert empty.metadata == {"citations": [], "unsupported": [], "coverage": 0.0, "conflicts": [], "unknown": []}
+    nothing = ("citations", "figures", "unsupported", "conflicts", "unknown")
+    assert empty.metadata == {"coverage": 0.0, **{name: [] for name in nothing}}
 
 
 def test_the_pages_of_a_quote_are_its_own_where_the_library_has_the_document(tmp_path: Path) -> None:

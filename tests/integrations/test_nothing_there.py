@@ -62,4 +62,5 @@ def test_a_library_without_documents_says_so_in_every_question(tmp_path: Path, c
 
 
 def test_a_filter_that_finds_nothing_is_no_empty_library(library: Library) -> None:
-    assert library.search("screws", where={"document_id": "other"}).degraded == ()
+    (told,) = library.search("screws", where={"document_id": "other"}).degraded
+    assert (told.what, told.why) == ("filter", "nothing here has the document_id 'other'; there are 'pump'")

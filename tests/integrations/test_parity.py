@@ -25,7 +25,7 @@ from catena.enrichment import Keywords, StaticEmbedder
 from catena.graph import GraphSearch
 from catena.library import Preparation
 from catena.model import Document, FilterError, Ranking, ServiceError, citation
-from catena.retrieval import SECTION_ROUTES, RankFusion, ScoreFusion, ViewSearch
+from catena.retrieval import SECTION_ROUTES, RankFusion, ReadingOptions, ScoreFusion, ViewSearch
 from catena.segments import Extraction
 from catena.structure import SectionChunkOptions
 from catena_server import ServerLibrary
@@ -121,7 +121,7 @@ def typed(command: str, question: str, path: Path, options: Options) -> Rows | N
         words += ["--fusion", "rank"] if isinstance(value, RankFusion) else []
         words += ["--no-names"] if name == "by_name" and value is False else []
         words += ["--keep-neighbours"] if name == "on_unknown" and value == "keep" else []
-        words += ["--passages"] if name == "budget_tokens" else []
+        words += ["--passages"] if name == "reading" else []
         words += [f"--{name}"] if name in ("graph", "segments") else []
     result = CliRunner().invoke(app, words)
     if result.exit_code == 2:
@@ -140,7 +140,7 @@ def is_typed(options: Options) -> bool:
 
 def found_by(at: Asked, ask: str, chain: Any, index: Any, question: str, *given: Any, **options: Any) -> Found:
     """Return what each face finds: a method of the library, a retriever of LangChain and one of LlamaIndex."""
-    limited = {name: value for name, value in options.items() if name == "k" and ask == "passages"}
+    limited = {name: value for name, value in options.items() if name == "k" and ask in ("passages", "read")}
     of = {"segments": cut, "search_graph": lambda found: rows(found.ranking)}.get(ask, rows)
     return {
         "Library": of(getattr(at.library, ask)(question, *given, **options)),
@@ -244,13 +244,15 @@ PASSAGES: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [120, 400])
-def test_every_face_reads_the_same_passages(asked: Asked, budget: int) -> None:
+@pytest.mark.parametrize("reading", [None, ReadingOptions()])
+def test_every_face_reads_the_same(asked: Asked, budget: int, reading: ReadingOptions | None) -> None:
+    ask, how = ("read", {}) if reading is None else ("passages", {"reading": reading})
     for chosen in PASSAGES:
-        others = {"budget_tokens": budget, **{name: value for name, value in chosen.items() if name != "k"}}
+        others = {"budget_tokens": budget, **how, **{name: value for name, value in chosen.items() if name != "k"}}
         chain = langchain_catena.CatenaSectionRetriever(library=asked.library, **others)
         index = llama_index_catena.CatenaRetriever(asked.library, similarity_top_k=chosen.get("k"), **others)
-        options = {"budget_tokens": budget, **chosen}
-        found = found_by(asked, "passages", chain, index, PLAIN, **options)
+        options = {"budget_tokens": budget, **how, **chosen}
+        found = found_by(asked, ask, chain, index, PLAIN, **options)
         if "k" not in chosen:
             found["command line"] = typed("search", PLAIN, asked.path, options)
         assert agree(found)
@@ -258,8 +260,9 @@ def test_every_face_reads_the_same_passages(asked: Asked, budget: int) -> None:
 
 def test_a_passage_obeys_a_filter_on_pages_with_its_own(asked: Asked) -> None:
     for where, allowed in [({"page": {"$lte": 1}}, {1}), ({"$not": {"page": {"$ne": 2}}}, {2})]:
-        found = asked.library.passages(PLAIN, budget_tokens=5_000, where=where)
-        assert {hit.chunk.pages[0] for hit in found.hits if hit.chunk.pages} <= allowed
+        for read in (asked.library.passages, asked.library.read):
+            found = read(PLAIN, budget_tokens=5_000, where=where)
+            assert {hit.chunk.pages[0] for hit in found.hits if hit.chunk.pages} <= allowed
     reached = asked.library.passages(PLAIN, budget_tokens=5_000, where={"page": {"$lte": 1}}).hits
     assert reached
 
@@ -317,7 +320,7 @@ def test_every_face_finds_the_same_under_several_views(asked: Asked, budget: int
         if budget is None:
             assert agree(found_by(asked, "search_views", chain, index, PLAIN, how, where=where))
         else:
-            assert agree(found_by(asked, "passages", chain, index, PLAIN, **options))
+            assert agree(found_by(asked, "read", chain, index, PLAIN, **options))
 
 
 # Filters.

@@ -87,7 +87,8 @@ def differences(found: Any, wanted: Any, at: str = "") -> Iterator[str]:
 
 
 def ranked(library: Any, **options: Any) -> lc.CatenaRetriever:
-    return lc.CatenaRetriever(library=library, **{"k": 20, "depth": ALL, **options})
+    # no walk: by default a library in a folder walks its graph, and one on a server does not
+    return lc.CatenaRetriever(library=library, **{"k": 20, "depth": ALL, "graph": False, **options})
 
 
 def staged(library: Any, *stages: BaseDocumentCompressor) -> Runnable[str, list[Document]]:
@@ -133,11 +134,13 @@ LANGCHAIN: dict[str, Callable[[Any], Any]] = {
 
 
 def retrieved(library: Any, **options: Any) -> li.CatenaRetriever:
-    return li.CatenaRetriever(library, **{"similarity_top_k": 20, "depth": ALL, **options})
+    return li.CatenaRetriever(library, **{"similarity_top_k": 20, "depth": ALL, "graph": False, **options})
 
 
 def engine(library: Any, *stages: Any) -> RetrieverQueryEngine:
-    return RetrieverQueryEngine.from_args(retrieved(library), llm=MockLLM(), node_postprocessors=list(stages))
+    return RetrieverQueryEngine.from_args(
+        retrieved(library), llm=MockLLM(max_tokens=50), node_postprocessors=list(stages)
+    )
 
 
 LLAMA_INDEX: dict[str, Callable[[Any], Any]] = {

@@ -25,7 +25,9 @@ Stores = tuple[LibraryStore, ServerStore]
 BOARDS = 60
 CLOSE = 1e-4
 EMBEDDER = StaticEmbedder()
+FUSION = ScoreFusion.hiqa()
 MAKERS = ("Nordwind", "Südstern", "Acme")
+GERMAN = "Alle Platinen von Südstern haben dieselbe Gewährleistung; die Spannung steht auf der Platine."
 QUESTIONS = (
     "How much RAM does the HX-1007 have?",
     "flash of the Nordwind HX-1012, Acme edition",
@@ -33,6 +35,7 @@ QUESTIONS = (
     "ram ram ram flash",
     "the board",
     "voltage",
+    "Welche Spannungen stehen auf den Platinen, und which voltages on the boards?",
     "3.3-V lora 無線 module",
     "nothing of this is there, xyzzy",
     "\ud800 ESP32-C6",
@@ -51,7 +54,7 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
     parts = (
         f"HX-{1000 + number} has {2 ** (number % 6 + 3)}k RAM and {number % 4 + 1}M flash, 3.3 V.",
         f"Upload by USB. The debugger is {'J-Link' if number % 2 else 'CMSIS-DAP'}; ESP32-C{number % 7} 無線 lora.",
-        f"All boards of {maker} carry the same warranty. Voltage: see the board.",
+        GERMAN if maker == "Südstern" else f"All boards of {maker} carry the same warranty. Voltage: see the board.",
     )
     text, at, spans = "\n".join(parts), 0, []
     for part in parts:
@@ -163,7 +166,9 @@ def test_the_formula_in_one_request_is_that_over_every_chunk(stores: Stores, whe
     embedded, served = stores
     services = Services(store=embedded, embedder=EMBEDDER)
     for question in QUESTIONS:
-        step = retrieve(question, k=20, depth=3 * BOARDS, where=where, by_name=False, on_unknown="keep")
+        step = retrieve(
+            question, k=20, depth=3 * BOARDS, where=where, fusion=FUSION, by_name=False, on_unknown="keep"
+        )
         fused = served.search_fused(formula(question, where=where))
         assert isinstance(fused, Fused)
         assert fused.certificate.exact
@@ -171,10 +176,18 @@ def test_the_formula_in_one_request_is_that_over_every_chunk(stores: Stores, whe
 
 
 def formula(question: str, *, where: Any = None) -> SearchFused:
-    """Return the request of the default formula."""
-    parts = ScoreFusion().parts
-    weights = tuple((route, weight) for route, (weight, _) in parts.items())
+    """Return the request of HiQA's formula."""
+    weights = tuple((route, weight) for route, (weight, _) in FUSION.parts().items())
     return SearchFused(query=question, k=20, weights=weights, vector=EMBEDDER.embed_query(question), where=where)
+
+
+def test_the_default_ranking_is_that_of_the_embedded_library(stores: Stores) -> None:
+    for question in QUESTIONS:
+        wanted, found = (
+            run(retrieve(question, k=20, on_unknown="keep"), Services(store=store, embedder=EMBEDDER))
+            for store in stores
+        )
+        assert_same(found, wanted)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +207,7 @@ def test_names_chunks_and_texts_are_those_of_the_embedded_library(
         for _ in range(50):
             query = " ".join(draw.choices(WORDS, k=draw.randint(0, 5)))
             names = FindNames(query=query, also=tuple(draw.choices(WORDS, k=draw.randint(0, 1))))
-            assert served.names(names) == embedded.names(names), names
+            assert served.names(names) == replace(embedded.names(names), parts=()), names  # found in folders only
             spans = tuple(
                 (draw.choice([*TEXTS, "none"]), draw.randint(-2, 34), draw.choice([2, 7, 14, 32, 33, 10**12]))
                 for _ in range(draw.randint(0, 4))

@@ -24,7 +24,7 @@ from catena_server import ServerLibrary
 DEMO = Path(__file__).parents[2] / "packages/catena/src/catena/data/demo"
 ASKED = [row["question"] for row in json.loads((DEMO / "questions.json").read_text(encoding="utf-8"))]
 NAMED = ("Which fuse does the HX200 take?", "HX210 accuracy", "Is the HX999 waterproof?", "halden", "xyzzy")
-DEEP = 10_000  # hits per route: all of them, so that the embedded library ranks everything, as a server does
+DEEP = 3_000  # hits per route: all of them; of segments three times as many, and a server gives 10,000 at once
 CLOSE = 1e-4
 
 
@@ -107,7 +107,6 @@ def test_hiqa_finds_chunks_tables_and_figures_by_names_and_filters(both: Both) -
     found = here.search(ASKED[0], k=5)
     assert there.sections(found) == here.sections(found)
     assert there.sections(found, descendants=True) == here.sections(found, descendants=True)
-    assert there.adapted() == here.adapted()
     assert [there.get(info.id) for info in there.documents()] == [here.get(info.id) for info in here.documents()]
     assert there.ledger() == here.ledger()
     assert there.vanished() == here.vanished() == ()
@@ -120,6 +119,7 @@ def test_mc_indexing_finds_sections_under_every_view(both: Both) -> None:
     for question in (*ASKED[:4], *NAMED[:2]):
         assert_same(there.search(question, k=10, depth=DEEP), here.search(question, k=10, depth=DEEP))
         assert_same(there.passages(question, budget_tokens=300), here.passages(question, budget_tokens=300))
+        assert_same(there.read(question, budget_tokens=300), here.read(question, budget_tokens=300))
         for routes in (("dense",), ("lexical",), ("dense", "lexical")):
             for rule in rules:
                 how = ViewSearch(views=("headed", "keywords", "summary"), routes=routes, rule=rule)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -161,7 +161,9 @@ def segment_answer_chain(
     - `question`, `answer` ("" where nothing was found; no model is asked then), `coverage` (share of the statements
       with a verified quote, 0 to 1)
     - `citations`: `number` of the passage, `quote`, `verified`, `state` (see `VerifiedQuote`), `citation` (where it
-      stands, in words), `document_id`, `start_index`, `end_index`, `pages`, `page_labels`, `lines`
+      stands, in words), `document_id`, `start_index`, `end_index`, `pages`, `page_labels`, `lines`,
+      `boxes` (page, left, top, right and bottom of each printed line, in points)
+    - `figures`: those that the answer shows: `id`, `name`, `title`, `passage`, `document_id`
     - `passages`: what [n] means: `number`, `text`, `citation`, `document_id`, `value`
     - `conflicts`: `label`, `note`, `kind`, `expected`, `passages` (numbers)
     - `unsupported`: statements without a verified quote; `unknown`: names that stand nowhere, in words
@@ -225,6 +227,7 @@ def _as_json(question: str, found: Sequence[Document], result: SegmentAnswer) ->
         "question": question,
         "answer": "" if answer is None else answer.text,
         "coverage": 0.0 if answer is None else answer.coverage,
+        "figures": [] if answer is None else [asdict(figure) for figure in answer.figures],
         "citations": [
             _citation(each.quote, each.source, each.quote.passage in without)
             for each in (() if answer is None else answer.citations)
@@ -251,6 +254,7 @@ def _citation(quote: VerifiedQuote, source: str, without_offsets: bool) -> dict[
         "start_index": None if without_offsets else quote.start,
         "end_index": None if without_offsets else quote.end,
         **{name: None if place is None else list(place) for name, place in places.items()},
+        "boxes": [list(box) for box in quote.boxes],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import isfinite
 from numbers import Real
 from pathlib import Path
@@ -77,9 +77,7 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
         SCORE: hit.score,
         PROVENANCE: {
             "scale": ranking.scale.value,
-            "routes": [
-                {"route": way.route, "rank": way.rank, "score": way.score, "view": way.view} for way in hit.provenance
-            ],
+            "routes": [asdict(way) for way in hit.provenance],
             "degraded": [f"{part.what}: {part.why}" for part in ranking.degraded],
             "unknown": _unknown(ranking),
         },

@@ -7,26 +7,22 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
+from numpy.typing import NDArray
 
 from catena import Chunk, ParameterError, Services, arun, run
 from catena.effects import Embed, Embedder, Step, all_together, ask
 from catena.enrichment import GraphKeywords, keywords_of_view, make_views
-from catena.graph import ChunkGraph, GraphOptions, Node, node_of
+from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
 from catena.model import TITLE
 from langchain_catena.convert import CHUNK_ID, POSITION, PROVENANCE, SCORE, scalars
 from langchain_catena.places import PlaceKeys, content_id, content_of, source_name, to_linked
 from langchain_catena.services import services_with
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from catena.graph import Progress
 
 _BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 _log = logging.getLogger(__name__)

@@ -12,22 +12,11 @@ from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, InstanceOf, model_validator
 
-from catena import (
-    CatenaError,
-    Chunk,
-    Degraded,
-    FilterError,
-    Hit,
-    ParameterError,
-    Provenance,
-    Ranking,
-    Scale,
-    Services,
-)
+from catena import CatenaError, Chunk, Degraded, FilterError, Hit, ParameterError, Ranking, Scale, Services
 from catena.effects import Failed, FetchById, Graph, Step, ask
 from catena.graph import GraphResult, GraphSearch, widen
-from catena.library import check_graph_step, graph_step
-from catena.model import MissingServiceError, Where, compiled, fields_of
+from catena.library import boxed, check_graph_step, graph_step
+from catena.model import MissingServiceError, Provenance, Where, compiled, fields_of
 from langchain_catena.answering import CHAINS, NODE, chain_places
 from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
 from langchain_catena.convert import to_chunk, to_document, told_of, with_told
@@ -145,7 +134,7 @@ class GraphFields(BaseModel):
             told = (*ranking.degraded, Degraded("graph", str(error)))
             return Widened(GraphResult(replace(ranking.top(k), degraded=told), (), ranking), given)
         ranking, given = _given_ranking(documents, known, keys, route=route, where=where)
-        return Widened((yield from widen(query, ranking, self.how, k=k, where=where)), given)
+        return Widened((yield from boxed(widen(query, ranking, self.how, k=k, where=where))), given)
 
 
 class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
@@ -223,14 +212,14 @@ class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
     def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
         k, where = self.k if k is None else k, self.where if where is None else where
         if self.retriever is None and self.vectorstore is None:
-            return Widened((yield from graph_step(query, self.how, k=k, where=where)), {})
+            return Widened((yield from boxed(graph_step(query, self.how, k=k, where=where))), {})
         yield from check_graph_step()
         first: list[Document] | Failed
         (first,) = yield [AskRetriever(query=query, waited_for=False)]
         if isinstance(first, Failed):
             nothing = Ranking((), Scale.RANK, (self._failed(first.error),))
             how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
-            return Widened((yield from widen(query, nothing, how, k=k, where=where)), {})
+            return Widened((yield from boxed(widen(query, nothing, how, k=k, where=where))), {})
         route = type(self._base(k)).__name__
         return (yield from self._widened(query, first, route=route, k=k, where=where))
 

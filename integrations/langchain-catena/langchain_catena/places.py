@@ -12,9 +12,8 @@ from langchain_core.documents import Document
 
 from catena import Chunk, ParameterError, model
 from catena.effects import Step
-from catena.model import PLACE_KEYS, SEPARATOR, SOURCE, TITLE, as_uuid, digest, place_in
+from catena.model import PLACE_KEYS, SEPARATOR, SOURCE, TABLE_HEADER, TITLE, as_uuid, digest, place_in
 from catena.segments import Linked, placed_by_offsets
-from catena.structure import TABLE_HEADER
 from langchain_catena.convert import (
     CHUNK_ID,
     HEADER,
@@ -151,9 +150,7 @@ def to_linked(document: Document, keys: PlaceKeys, *, name: str | None = None) -
         text=text,
         kind=next((kind for kind in get_args(model.ChunkKind) if kind == metadata.get("kind")), "text"),
         path=tuple(path.split(SEPARATOR)) if path else (),
-        pages=place.pages,
-        page_labels=place.page_labels,
-        lines=place.lines,
+        **place.parts,
         metadata=kept if start is not None else {**kept, NO_OFFSETS: True},
     )
     return Linked(chunk, _id(metadata.get(PREVIOUS)), _id(metadata.get(NEXT)))

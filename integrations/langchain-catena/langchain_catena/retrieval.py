@@ -15,7 +15,15 @@ from pydantic import BaseModel, Field, InstanceOf, StrictBool, model_validator
 from catena import Hit, Library, LibraryError, ParameterError, RankFusion, Ranking, ScoreFusion, Services
 from catena.effects import Step
 from catena.enrichment import Detector, LLMDetector
-from catena.library import SearchOptions, SegmentSearchOptions, figures_step, passages_step, search_step, views_step
+from catena.library import (
+    SearchOptions,
+    SegmentSearchOptions,
+    boxed,
+    figures_step,
+    read_step,
+    search_step,
+    views_step,
+)
 from catena.retrieval import (
     OnRouteError,
     OnUnknown,
@@ -94,6 +102,8 @@ class CatenaRetriever(SearchFields, CatenaBaseRetriever):
     Attributes:
         k: documents returned; None: as many as `Library.search` returns.
         depth: hits asked of each route; the core's default where None.
+        graph: whether a walk over the library's graph adds what the first ranking is not sure of; None: where there
+            is one.
         llm: finds names in the question, one call each; those that the question does not print are refused.
         detectors: who else finds names in the question.
         whole_sections: return the section that each hit was cut from, each section once (library only).
@@ -105,6 +115,7 @@ class CatenaRetriever(SearchFields, CatenaBaseRetriever):
     services: InstanceOf[Services] | None = Field(default=None, exclude=True)
     k: int | None = 4
     depth: int | None = None
+    graph: StrictBool | None = None
     llm: InstanceOf[BaseLanguageModel[Any]] | None = Field(default=None, exclude=True)
     detectors: tuple[InstanceOf[Detector], ...] = ()
     whole_sections: bool = False
@@ -145,9 +156,9 @@ class CatenaRetriever(SearchFields, CatenaBaseRetriever):
         return services_with(self.services if self.library is None else self.library.services, llm=self.llm)
 
     def _prepared(self, query: str, **asked: Any) -> tuple[Step[Ranking], Services]:
-        options: SearchOptions = {"k": self.k, "depth": self.depth, **self.search_options(asked)}
+        options: SearchOptions = {"k": self.k, "depth": self.depth, "graph": self.graph, **self.search_options(asked)}
         detectors = self.detectors if self.llm is None else (*self.detectors, LLMDetector())
-        return search_step(query, options, detectors=detectors), self._services()
+        return boxed(search_step(query, options, detectors=detectors)), self._services()
 
     def _reads_library(self) -> bool:
         return self.whole_sections
@@ -165,7 +176,7 @@ class CatenaSectionRetriever(SearchFields, CatenaBaseRetriever):
         library = Library.open("manuals.catena", preparation=sections, llm=LangChainLLM(model))
         CatenaSectionRetriever(library=library, k=3)                        # by the best passage of each section
         CatenaSectionRetriever(library=library, k=3, views=ViewSearch())    # own text, keywords and summary in turn
-        CatenaSectionRetriever(library=library, budget_tokens=1_000)        # the best passages of the best sections
+        CatenaSectionRetriever(library=library, budget_tokens=1_000)        # what says most in the best sections
 
     Metadata are those of `CatenaRetriever`; `metadata["catena"]["views"]` says which views found a section, at which
     rank. `ranking` and `aranking` return the core's `Ranking`. Fields that are not described here are those of
@@ -174,10 +185,10 @@ class CatenaSectionRetriever(SearchFields, CatenaBaseRetriever):
     Attributes:
         library: best one whose chunks are sections or fixed lengths; short pieces are found as well.
         k: sections returned; with `views` the paper's rule takes 1.5, and returns as many as its views differ. With
-            `budget_tokens` the budget says how much is returned, and `reading` how many sections are looked into.
+            `budget_tokens` the budget says how much is returned.
         views: search several views of the library, as `Library.search_views`; None ranks as `Library.search`.
-        budget_tokens: of all passages together, in place of sections, as `Library.passages`.
-        reading: with `budget_tokens`, how many sections are looked into, and how their passages are ranked.
+        budget_tokens: of all text together, in place of sections, as `Library.read`.
+        reading: with `budget_tokens`, how many sections are looked into, and how what they say is ranked.
     """
 
     asked: ClassVar[tuple[str, ...]] = ("k", "budget_tokens", "where", "entities", "embedded_texts")
@@ -199,16 +210,16 @@ class CatenaSectionRetriever(SearchFields, CatenaBaseRetriever):
         return self
 
     def _prepared(self, query: str, **asked: Any) -> tuple[Step[Ranking], Services]:
-        return self._step(query, **asked), self.library.services
+        return boxed(self._step(query, **asked)), self.library.services
 
     def _step(
         self, query: str, *, k: float | None = None, budget_tokens: int | None = None, **search: Any
     ) -> Step[Ranking]:
         budget, how = self.budget_tokens if budget_tokens is None else budget_tokens, self.library.preparation
         options = self.search_options(search)
-        if budget is not None:  # then k is the number of sections to look into, which `reading` says
+        if budget is not None:  # then k is the number of sections to look into
             looked_into: SearchOptions = {**options, "k": None if k is None else _whole(k)}
-            return passages_step(
+            return read_step(
                 query, looked_into, budget_tokens=budget, reading=self.reading, views=self.views, preparation=how
             )
         k = self.k if k is None else k
@@ -259,7 +270,7 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
     def _prepared(self, query: str, **asked: Any) -> tuple[Step[Ranking], Services]:
         k = self.k if asked.get("k") is None else asked["k"]
         where = self.where if asked.get("where") is None else asked["where"]
-        return figures_step(query, k=k, where=where, fusion=self.fusion), self.library.services
+        return boxed(figures_step(query, k=k, where=where, fusion=self.fusion)), self.library.services
 
     def _reads_library(self) -> bool:
         return True

@@ -14,7 +14,7 @@ from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
 from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services
 from catena.effects import Reranker, Step, ask
-from catena.library import segments_step
+from catena.library import boxed, segments_step
 from catena.segments import (
     ROUTE,
     Artefact,
@@ -230,9 +230,9 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
             return passages.ranking(documents)
 
         if self.retriever is None:
-            found = yield from segments_step(query, how, options)
+            found = yield from boxed(segments_step(query, how, options))
         else:
-            found = yield from segments_step(query, how, options, ranked=ranked, place=passages.place)
+            found = yield from boxed(segments_step(query, how, options, ranked=ranked, place=passages.place))
         return found if most is None else replace(found, segments=_best(found, most))
 
     def _how(self, budget_tokens: int | None) -> SegmentSearch:
@@ -327,7 +327,7 @@ class CatenaSegmentExtractor(CatenaBaseCompressor):
             calibration=Constant() if self.calibration is None else self.calibration,
         )
         services = Services(handlers=neighbour_handlers(self.neighbours, passages, key=self.neighbour_key))
-        return segments_step(query, how, ranked=given, place=passages.place), services
+        return boxed(segments_step(query, how, ranked=given, place=passages.place)), services
 
     def _checked(self, ranking: Ranking) -> Ranking:
         """Return a ranking of which it is known what its scores say of relevance."""

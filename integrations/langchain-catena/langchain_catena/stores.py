@@ -15,7 +15,7 @@ from langchain_core.stores import BaseStore, ByteStore
 from langchain_core.vectorstores import VectorStore
 
 from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import FetchChunks, FetchText, Handler, Request, Step, ask
+from catena.effects import FetchChunks, FetchPlaces, FetchText, Handler, Request, Step, ask
 from catena.library import BaseLibrary
 from catena.segments import ChunkSpan, FetchLinked, Linked, follow_links
 from langchain_catena.places import Passages, PlaceKeys, to_linked
@@ -195,7 +195,7 @@ def neighbour_handlers(
         ParameterError: it is none of these.
     """
     if isinstance(neighbours, BaseLibrary):
-        return {kind: neighbours.services.handler(kind) for kind in (FetchChunks, FetchText)}
+        return {kind: neighbours.services.handler(kind) for kind in (FetchChunks, FetchText, FetchPlaces)}
     return {
         FetchChunks: _nobody() if neighbours is None else _chunks(neighbours, passages, key),
         FetchText: Handler(identity="no text", call=lambda request: (None,) * len(request.spans)),

@@ -16,7 +16,7 @@ from catena import Chunk, Entry, ParameterError, Services
 from catena.effects import Complete, Step, all_together
 from catena.enrichment import ContextOptions
 from catena.library import FixedLength, Ingested, Preparation, ingest_document
-from catena.model import NO_METADATA, SEPARATOR, TITLE
+from catena.model import BOXES, NO_METADATA, SEPARATOR, TITLE
 from catena.structure import (
     DEFAULT_OPTIONS,
     PASSAGE,
@@ -43,7 +43,7 @@ from langchain_catena.convert import (
 from langchain_catena.places import write_places
 from langchain_catena.services import services_with
 
-OF_THE_PARENT_ALONE = (PAGE_OFFSETS, PAGE_LABELS, PREVIOUS, NEXT, RAW_TEXT, CHUNK_ID)
+OF_THE_PARENT_ALONE = (PAGE_OFFSETS, PAGE_LABELS, PREVIOUS, NEXT, RAW_TEXT, CHUNK_ID, BOXES)
 """Metadata keys that what is cut from a document does not inherit."""
 
 

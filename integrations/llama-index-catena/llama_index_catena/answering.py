@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -97,7 +98,9 @@ class CatenaQueryEngine(_Answers, Remade, BaseQueryEngine):
     The response's `source_nodes` are the passages that the model read: node n - 1 is the answer's [n]. Its `metadata`
     say what holds, in values that can be written as JSON: `citations` (per quote its `number`, `quote`, `verified`,
     `state`, `citation`, `document_id`, `start_char_idx`, `end_char_idx`, `pages`, `page_labels`,
-    `lines`), `unsupported` (statements without a verified quote), `coverage` (the share of those with one),
+    `lines`, `boxes`: page, left, top, right and bottom of each printed line), `unsupported`
+    (statements without a verified quote), `coverage` (the share of those with one), `figures` (those that it shows:
+    `id`, `name`, `title`, `passage`, `document_id`),
     `conflicts` (fields for which passages print different values) and `unknown` (names that stand nowhere). Where
     there is no passage no model is asked, and the answer says which names stand nowhere, or
     "Empty Response" as LlamaIndex does.
@@ -233,6 +236,7 @@ def _checked(answer: CitedAnswer | None) -> dict[str, Any]:
         "citations": [] if answer is None else [_citation(each) for each in answer.citations],
         "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
         "coverage": 0.0 if answer is None else answer.coverage,
+        "figures": [] if answer is None else [asdict(figure) for figure in answer.figures],
     }
 
 
@@ -250,6 +254,7 @@ def _citation(citation: Citation) -> dict[str, Any]:
         "pages": None if quote.pages is None else list(quote.pages),
         "page_labels": None if quote.page_labels is None else list(quote.page_labels),
         "lines": None if quote.lines is None else list(quote.lines),
+        "boxes": [list(box) for box in quote.boxes],
     }
 
 

@@ -255,9 +255,7 @@ def to_chunk(node: BaseNode) -> model.Chunk:
         kind=kind if kind in ("text", "table", "figure") else "text",
         path=headings_of(written),
         section=_integer(metadata, "section"),
-        pages=place.pages,
-        page_labels=place.page_labels,
-        lines=place.lines,
+        **place.parts,
         metadata=cast("model.Metadata", {k: v for k, v in metadata.items() if k not in (*_CHUNK_KEYS, *_FOUND_KEYS)}),
     )
 

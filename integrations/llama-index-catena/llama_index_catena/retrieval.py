@@ -18,7 +18,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 from catena import Hit, Library, LibraryError, ParameterError, Ranking, Services, arun, run
 from catena.effects import Step
 from catena.enrichment import Detector, LLMDetector
-from catena.library import BaseLibrary, SearchOptions, figures_step, passages_step, search_step, views_step
+from catena.library import BaseLibrary, SearchOptions, boxed, figures_step, read_step, search_step, views_step
 from catena.retrieval import (
     Fusion,
     OnRouteError,
@@ -71,16 +71,18 @@ class CatenaRetriever(CoreRetriever[Ranking]):
     Args:
         source: an open library, or services that answer `Search` (and `Embed`, for the dense route).
         similarity_top_k: how many chunks, >= 0, with views also 1.5; by default as many as the library's own method
-            returns: 10, 3 with views, and with `budget_tokens` it looks into 20.
+            returns: 10, 3 with views, and with `budget_tokens` it looks into 30.
         routes, depth, on_route_error, by_name, on_unknown, limits: as `catena.retrieval.multi_route.retrieve` takes
             them; by default the routes of `Library.search`, which finds long chunks by their passages, too.
         where, filters: Catena's filter, or LlamaIndex's `MetadataFilters`; where both are given, both hold.
+        graph: whether a walk over the library's graph adds what the first ranking is not sure of; None: where there
+            is one.
         fusion: as it takes it (`adapted(...)` gives one), or weights that were tuned on questions, `Tuned`.
         views: search under several views, as `Library.search_views` does, in place of routes and names; for a library
             whose preparation makes them.
-        budget_tokens: return the passages of those chunks that say most about the question, as many as fit, as
-            `Library.passages` does.
-        reading: how these passages are ranked.
+        budget_tokens: return what says most about the question in those chunks, as much as fits, as `Library.read`
+            does.
+        reading: how passages are ranked then, as `Library.read` takes it.
         detectors: who else finds names in a question, e.g. `ExpertDetector` those of a list; one that asks a
             recogniser needs services that have it.
         llm: finds names in the question, one call each; those that the question does not print are refused.
@@ -110,6 +112,7 @@ class CatenaRetriever(CoreRetriever[Ranking]):
         by_name: bool = True,
         on_unknown: OnUnknown = "empty",
         limits: QuestionLimits | None = None,
+        graph: bool | None = None,
         detectors: Sequence[Detector] = (),
         llm: LLM | LlamaIndexLLM | None = None,
         notice: bool = True,
@@ -128,7 +131,14 @@ class CatenaRetriever(CoreRetriever[Ranking]):
             raise ParameterError("expand_to", expand_to, "None where the source is no Library")
         if views is not None and not isinstance(source, BaseLibrary):
             raise ParameterError("views", views, "None where the source is no Library")
-        told = {"routes": routes, "fusion": fusion, "depth": depth, "detectors": detectors or None, "llm": llm}
+        told = {
+            "routes": routes,
+            "fusion": fusion,
+            "depth": depth,
+            "graph": graph,
+            "detectors": detectors or None,
+            "llm": llm,
+        }
         if views is not None and (given := [name for name, value in told.items() if value is not None]):
             raise ParameterError(
                 given[0], told[given[0]], "not given with views: ViewSearch says how each is searched"
@@ -142,6 +152,7 @@ class CatenaRetriever(CoreRetriever[Ranking]):
         self.routes, self.where, self.fusion = routes, where_of(where, filters), fusion
         self.depth, self.on_route_error, self.expand_to = depth, on_route_error, expand_to
         self.by_name, self.on_unknown, self.notice, self.limits = by_name, on_unknown, notice, limits
+        self.graph = graph
         self.detectors = tuple(detectors) if llm is None else (*detectors, LLMDetector())
         self._library = source if isinstance(source, BaseLibrary) else None
         services = source.services if isinstance(source, BaseLibrary) else source
@@ -186,7 +197,7 @@ class CatenaRetriever(CoreRetriever[Ranking]):
         return await arun(self._step(bundle_of(query), entities), self._services)
 
     def _question(self, asked: QueryBundle) -> tuple[Step[Ranking], Services]:
-        return self._step(asked, ()), self._services
+        return boxed(self._step(asked, ())), self._services
 
     def _step(self, asked: QueryBundle, entities: Sequence[str]) -> Step[Ranking]:
         question, how = asked.query_str, None if self._library is None else self._library.preparation
@@ -196,6 +207,7 @@ class CatenaRetriever(CoreRetriever[Ranking]):
             "where": self.where,
             "fusion": self.fusion,
             "depth": self.depth,
+            "graph": self.graph,
             "on_route_error": self.on_route_error,
             "by_name": self.by_name,
             "entities": entities,
@@ -204,7 +216,7 @@ class CatenaRetriever(CoreRetriever[Ranking]):
             "embedded_texts": asked.custom_embedding_strs,
         }
         if self.budget_tokens is not None:
-            return passages_step(
+            return read_step(
                 question, options, budget_tokens=self.budget_tokens, reading=self.reading, views=self.views,
                 detectors=self.detectors, preparation=how,
             )  # fmt: skip
@@ -254,7 +266,7 @@ class CatenaFigureRetriever(CoreRetriever[Ranking]):
         self._library = library
 
     def _question(self, asked: QueryBundle) -> tuple[Step[Ranking], Services]:
-        step = figures_step(asked.query_str, k=self.similarity_top_k, where=self.where, fusion=self.fusion)
+        step = boxed(figures_step(asked.query_str, k=self.similarity_top_k, where=self.where, fusion=self.fusion))
         return step, self._library.services
 
     def _nodes(self, asked: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:

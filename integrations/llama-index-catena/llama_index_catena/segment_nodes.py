@@ -117,7 +117,8 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
     """
     segment = hit.segment
     chunks = {chunk.id: chunk for chunk in found.considered.valued.chunks}
-    originals = [node for id_ in segment.chunk_ids if (node := carried_node(chunks[id_])) is not None]
+    own = (chunks[id_] for id_ in segment.chunk_ids if id_ in chunks)  # sentences that fill a budget are of none
+    originals = [node for chunk in own if (node := carried_node(chunk)) is not None]
     title = str(segment.metadata.get(TITLE, ""))
     named = not originals or TITLE in originals[0].metadata  # else it is the file's name, for citations alone
     shared = {k: v for k, v in segment.metadata.items() if k != ORIGINAL and (named or k != TITLE)}

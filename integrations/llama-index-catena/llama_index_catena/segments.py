@@ -21,8 +21,8 @@ from llama_index.core.vector_stores.types import (
 )
 
 from catena import Chunk, Hit, ParameterError, Ranking, Services, arun, run
-from catena.effects import FetchChunks, FetchText, Handler, Request, Search, Step, ask
-from catena.library import BaseLibrary, SegmentSearchOptions, segments_step
+from catena.effects import FetchChunks, FetchPlaces, FetchText, Handler, Request, Search, Step, ask
+from catena.library import BaseLibrary, SegmentSearchOptions, boxed, segments_step
 from catena.segments import (
     BALANCED,
     Calibration,
@@ -108,7 +108,9 @@ class NeighbourStore:
 
     @property
     def handlers(self) -> Mapping[type[Request], Handler]:
-        """The handlers of the requests of `place`."""
+        """The handlers of the requests of `place`, and of what a library alone knows."""
+        if isinstance(self._neighbours, BaseLibrary):
+            return {FetchPlaces: self._services.handler(FetchPlaces)}
         known = self._services.handlers
         return {kind: handler for kind, handler in known.items() if kind is FetchLinked}
 
@@ -334,7 +336,7 @@ class CatenaSegmentPostprocessor(CorePostprocessor):
         store = NeighbourStore(self.neighbours, self.params)
         how = SegmentSearch(extraction=self.params, never_empty=self.never_empty, header=self.header)
         step = segments_step(asked.query_str, how, ranked=lambda _: _given(ranking), place=store.place)
-        return step, replace(self._outside, store=store, handlers=store.handlers)
+        return boxed(step), replace(self._outside, store=store, handlers=store.handlers)
 
     def _nodes(self, passages: Sequence[NodeWithScore], found: Extraction) -> list[NodeWithScore]:
         known = ranking_of(passages).degraded
@@ -420,10 +422,10 @@ class CatenaSegmentRetriever(CoreRetriever[Extraction]):
     def _question(self, asked: QueryBundle) -> tuple[Step[Extraction], Services]:
         question = asked.query_str
         if self._retriever is None:
-            return segments_step(question, self.options, self.search), self._services
+            return boxed(segments_step(question, self.options, self.search)), self._services
         store = NeighbourStore(self._neighbours, self.options.extraction or BALANCED)
         services = replace(self._services, store=store, handlers={**store.handlers, **calling("retriever")})
-        return segments_step(question, self.options, ranked=self._ranked, place=store.place), services
+        return boxed(segments_step(question, self.options, ranked=self._ranked, place=store.place)), services
 
     def _ranked(self, query: str) -> Step[Ranking]:
         assert self._retriever is not None

@@ -15,6 +15,7 @@ from functools import cache, partial
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ImageBlock, MessageRole, TextBlock
@@ -46,7 +47,6 @@ from llama_index_catena.components import Component, checked_arguments, errors_o
 from llama_index_catena.documents import to_core_document
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -109,8 +109,6 @@ class LlamaIndexEmbedder:
         return cast("NDArray[np.float32]", self._rows([row], 1)[0])
 
     def _rows(self, rows: Sequence[Sequence[float]], count: int) -> NDArray[np.float32]:
-        import numpy as np
-
         if not count:
             return np.zeros((0, self.dim), dtype=np.float32)
         try:

@@ -27,7 +27,7 @@ from llama_index.core.utils import get_tqdm_iterable
 from catena import ParameterError, Services, model, prompts
 from catena.effects import Step, all_together
 from catena.library import Chunking, FixedLength, Preparation, chunked, divide
-from catena.model import SEPARATOR
+from catena.model import BOXES, SEPARATOR
 from catena.structure import (
     DEFAULT_OPTIONS,
     ChunkOptions,
@@ -277,7 +277,7 @@ def slice_node(
     if chunk.pages is not None and document.page_labels:  # a reader's label stays, also where it is the number
         own[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
     own |= hidden or {}
-    above = {k: v for k, v in parent.metadata.items() if inherits and k not in (PAGE_STARTS, PAGE_LABELS)}
+    above = {k: v for k, v in parent.metadata.items() if inherits and k not in (PAGE_STARTS, PAGE_LABELS, BOXES)}
     unread = [*machine_keys(own, shown=[HEADINGS]), *(hidden or {})]
     return kind(
         id_=id_ or chunk.id,

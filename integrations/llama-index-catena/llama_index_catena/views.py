@@ -26,8 +26,8 @@ from catena.enrichment import (
     numbered_views,
     views_of_parents,
 )
-from catena.model import SOURCE, TITLE, digest
-from catena.structure import PASSAGE_TOKENS, TABLE_HEADER
+from catena.model import SOURCE, TABLE_HEADER, TITLE, digest
+from catena.structure import PASSAGE_TOKENS
 from llama_index_catena.components import DegradedEvent, TransformOfStep, checked_arguments, tell_degraded
 from llama_index_catena.convert import joined_keys, to_chunk
 from llama_index_catena.documents import document_of, scalars, text_of, title_of

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from catena.model import DEFAULT, Chunk, Document, Entry, Figure, Section, View, ViewVectors, digest, span_id
+from catena import Chunk, Section
+from catena.model import DEFAULT, Document, Entry, Figure, PrintedText, View, ViewVectors, digest, pack_boxes, span_id
 from catena.testing.strategies import chunkings
 from catena_server import IndexLayout
 
@@ -17,6 +18,7 @@ LAYOUT = IndexLayout(name="b-law", dim=DIM, embedder="laws", several=("questions
 _TEXTS = st.text(max_size=12)  # lone surrogates and unassigned characters included
 _SCALARS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), _TEXTS)
 _METADATA = st.dictionaries(_TEXTS, _SCALARS, max_size=2)
+_PRINTED = st.sampled_from([b"", pack_boxes([PrintedText(0, 1, 1, 60.0, 80.0, 90.5, 92.0)])])
 _TERMS = st.lists(st.sampled_from(["esp32", "hx 200", "ein wort"]), max_size=4).map(tuple)
 
 
@@ -27,7 +29,7 @@ def additions(draw: st.DrawFn, document_id: str = "d") -> tuple[Entry, ViewVecto
     text = whole.text
     document = Document(
         id=document_id, text=text, title=draw(_TEXTS), source=draw(_TEXTS), page_starts=whole.page_starts,
-        metadata=draw(_METADATA),
+        metadata=draw(_METADATA), printed=draw(_PRINTED),
     )  # fmt: skip
     chunks = tuple(
         replace(

@@ -413,14 +413,22 @@ def _constant(inner: Source, source: Mapping[str, Any], doc_id: str, named: dict
 
 
 def _bool(inner: Source, source: Mapping[str, Any], doc_id: str, named: dict[str, float]) -> float | None:
-    assert set(inner) <= {"filter", "should", "must_not", "minimum_should_match", "boost", "_name"}
+    assert set(inner) <= {"must", "filter", "should", "must_not", "minimum_should_match", "boost", "_name"}
     if any(score_of(one, source, doc_id, {}) is None for one in inner.get("filter", ())):
         return None
     if any(score_of(one, source, doc_id, {}) is not None for one in inner.get("must_not", ())):
         return None
+    musts = [score_of(one, source, doc_id, named) for one in inner.get("must", ())]
+    if None in musts:
+        return None
     parts = [part for one in inner.get("should", ()) if (part := score_of(one, source, doc_id, named)) is not None]
-    least = inner.get("minimum_should_match", 1 if "should" in inner and "filter" not in inner else 0)
-    return float(sum(parts)) if len(parts) >= least else None
+    least = inner.get("minimum_should_match", 0 if {"filter", "must"} & inner.keys() else int("should" in inner))
+    return float(sum(parts) + sum(musts)) if len(parts) >= least else None  # type: ignore[arg-type]
+
+
+def _best(inner: Source, source: Mapping[str, Any], doc_id: str, named: dict[str, float]) -> float | None:
+    scores = (score_of(one, source, doc_id, named) for one in inner["queries"])
+    return max((score for score in scores if score is not None), default=None)
 
 
 def _in_range(one: Any, bounds: Mapping[str, Any]) -> bool:
@@ -451,6 +459,7 @@ _LEAVES: dict[str, Callable[[Any, Any], bool]] = {
 
 _MEANINGS: dict[str, Callable[..., float | None]] = {
     "bool": _bool,
+    "dis_max": _best,
     "nested": _nested,
     "constant_score": _constant,
     "match_all": lambda *_: 1.0,

@@ -10,7 +10,7 @@ import numpy as np
 from graph_cases import DIM, WORDS
 from hypothesis import strategies as st
 
-from catena.effects import CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.effects import CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 from catena.graph import ChunkGraph
 
 Asked: TypeAlias = tuple[str, Any]
@@ -30,7 +30,6 @@ def requests(graph: ChunkGraph, draw: Callable[[Any], Any]) -> list[Asked]:
         ("nodes", FetchNodes(chunk_ids=draw(ids), words=draw(words))),
         ("count_words", CountWords(words=draw(words))),
         ("chunks_by_id", FetchById(chunk_ids=draw(ids))),
-        ("count_edges", CountEdges(chunk_ids=draw(ids))),
         ("describe_edges", DescribeEdges(pairs=pairs)),
         ("covering", FindCovering(terms=draw(terms), vector=vector, k=draw(st.integers(0, 5)), words=draw(words))),
     ]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from catena.model import Chunk, Document, Entry, LibraryError, ParameterError, View, ViewVectors, digest
 from catena.text import tokenise
 from catena_server import IndexLayout, entry_actions, indexed_words, packed, unpacked
+from catena_server.actions import record_action, writing_action
 from catena_server.encoding import LONGEST, indexed_word, restored, sendable
 from catena_server.index_layout import takes_packed
 from catena_server.restoring import chunk_of, entry_of
@@ -66,7 +67,7 @@ def test_the_chunk_of_an_entry_is_written_as_the_layout_says() -> None:
             ["questions", "Which part?", ""], ["questions", "What to use?", ""],
         ],
         "rows": [["", "a", True], ["questions", "b", True], ["questions", "c", False]],
-        "embedded": "headed",
+        "embedded": "headed", "languages": ["english questions"],
         "words": {"of_headed": "manual parts use esp32", "of_raw": "use esp32"},
         "vectors": {"default": [0.5, 0.5, 0.75]},
         "several_of_questions": [{"words": "which part", "vector": [1.0, 0.0, 0.0]}, {"words": "what to use"}],
@@ -80,10 +81,27 @@ def test_the_record_of_a_document_says_its_names_and_what_belongs_to_it() -> Non
         "record": "document", "document": "d", "title": "Manual HX-200", "source": "m.pdf", "fingerprint": "f",
         "state": "whole", "chunks": 1, "pages": 2, "pieces": 1, "figures": 0,
         "names": ["manual hx 200", "hx 200"], "name_patterns": ["manual hx 0", "hx 0"],
+        "words": "manual hx 200 use esp32", "languages": [],
     }  # fmt: skip
     assert rest["chunk_ids"] == ["c0"]
     assert rest["page_starts"] == [0, 4]
     assert "view_order" not in rest
+
+
+def test_words_are_stems_in_the_language_of_the_text_or_else_of_its_document() -> None:
+    text = "The valves are closed by hand. Valves: two"
+    chunk = replace(CHUNK, text=text[:30], end=30)
+    chunks = (chunk, replace(CHUNK, id="c1", position=1, start=31, end=42, text=text[31:]))
+    views = tuple(View(chunk_id=each.id, kind="headed", text=each.text) for each in chunks)
+    entry = replace(ENTRY, document=replace(ENTRY.document, text=text), chunks=chunks, views=views, terms=())
+    vectors = replace(VECTORS, rows=VECTORS.rows[:2], chunks=(0, 1), kinds=("", ""), digests=())
+    record, *_, first, second = (dict(action.source or {}) for action in entry_actions(entry, vectors, ONE))
+    assert (first["words"], first["languages"]) == ({"of_headed": "the valv are close by hand"}, ["english headed"])
+    assert (second["words"], second["languages"]) == ({"of_headed": "valv two"}, ["english headed"])
+    assert record["words"] == "manual hx 200 the valv are close by hand valv two"
+    assert record["languages"] == ["english whole documents"]
+    writing = writing_action(record_action(entry), {}).source or {}
+    assert not writing.keys() & {"words", "languages"}  # else they would count twice, until the server merges
 
 
 @settings(deadline=None)
@@ -138,11 +156,12 @@ def test_the_version_an_index_was_made_in_says_whether_it_takes_packed_vectors(m
 
 def test_a_word_longer_than_the_server_takes_is_one_token_still() -> None:
     longest, longer = "a" * LONGEST, "b" * (LONGEST + 1)
-    assert indexed_words(f"{longest} {longer} {longer}") == f"{longest} {indexed_word(longer)} {indexed_word(longer)}"
+    _, words = indexed_words(f"{longest} {longer} {longer}")
+    assert words == f"{longest} {indexed_word(longer)} {indexed_word(longer)}"
     assert len(indexed_word(longer)) == 64
     two_units = "\U0001d7d8".join("x" * 130)  # folded it is ASCII; unfolded a word of two units a character
-    assert all(len(word.encode("utf-16-le")) // 2 <= LONGEST for word in indexed_words(two_units).split())
-    assert indexed_words("Use ESP32, 3.3-V!") == " ".join(tokenise("Use ESP32, 3.3-V!"))
+    assert all(len(word.encode("utf-16-le")) // 2 <= LONGEST for word in indexed_words(two_units)[1].split())
+    assert indexed_words("Use ESP32, 3.3-V!") == ("", " ".join(tokenise("Use ESP32, 3.3-V!")))
 
 
 def test_what_others_wrote_is_named_as_such() -> None:

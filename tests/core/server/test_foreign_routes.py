@@ -10,20 +10,8 @@ from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.effects import (
-    FetchChunks,
-    FetchText,
-    FindNames,
-    NamesFound,
-    Retry,
-    Search,
-    SearchFused,
-    Services,
-    Step,
-    Store,
-    arun,
-    run,
-)
+from catena import Services, arun
+from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Retry, Search, SearchFused, Step, Store, run
 from catena.model import Chunk, FilterError, Name, ParameterError, Ranking, Scale, ServiceError
 from catena.retrieval import ForeignRoute, RankFusion, RoutedStore, ranked_chunks, retrieve
 from catena.retrieval.foreign import by_rank
@@ -86,7 +74,7 @@ async def test_a_route_of_others_is_fused_by_rank_with_a_stores_own() -> None:
     assert isinstance(mine, ForeignRoute)
     assert store.routes == ("mine", "lexical")
     services = Services(store=store)
-    found = run(retrieve("pump", routes=("lexical", "mine"), fusion=RankFusion(), k=5), services)
+    found = run(retrieve("pump", routes=("lexical", "mine"), fusion=RankFusion(k=60, weights={}), k=5), services)
     assert [(hit.chunk.id, hit.score) for hit in found.hits] == [
         ("b", pytest.approx(1 / 61 + 1 / 62)),
         ("a", pytest.approx(1 / 61)),
@@ -96,7 +84,7 @@ async def test_a_route_of_others_is_fused_by_rank_with_a_stores_own() -> None:
         ("mine", 2, 3.0),
     ]
     awaiting = Services(store=RoutedStore({"mine": Awaited(mine.found)}, beside=FakeStore(BESIDE)))
-    step = retrieve("pump", routes=("lexical", "mine"), fusion=RankFusion(), k=5)
+    step = retrieve("pump", routes=("lexical", "mine"), fusion=RankFusion(k=60, weights={}), k=5)
     with blockbuster_ctx():
         assert await arun(step, awaiting) == found
 

@@ -33,8 +33,8 @@ NEAREST = Nearest(
     name="dense",
 )  # fmt: skip
 FORMULA = Formula(
-    nearest=NEAREST, words=[("flash", 1), ("ram", 2)], values=["esp32", "esp32\x1f2"], lexical=0.35, keyword=0.3,
-    best=7.0, filters=[FILTER],
+    nearest=NEAREST, words=[(("flash",), 1), (("ram",), 2)], values=["esp32", "esp32\x1f2"], lexical=0.35,
+    keyword=0.3, best=7.0, filters=[FILTER],
 )  # fmt: skip
 
 
@@ -74,12 +74,28 @@ def test_opensearch_takes_the_neighbours_as_a_clause_of_the_query() -> None:
 def test_of_nested_views_and_vectors_the_best_counts() -> None:
     words = {"bool": {"should": [{"term": {"several_of_headed.words": {"value": "ram"}}}]}}
     at = {"path": "several_of_headed", "score_mode": "max", "ignore_unmapped": True}
-    assert words_query([("ram", 1)], SEVERAL) == {"nested": {**at, "query": words}}
+    assert words_query([(("ram",), 1)], SEVERAL) == {"nested": {**at, "query": words}}
     nested = replace(NEAREST, field="several_default.vector", nested="several_default", filters=())
     knn = {"knn": {"several_default.vector": {"vector": [0.6, 0.8], "k": 50}}}
     asked = {"path": "several_default", "score_mode": "max", "query": knn, "boost": 0.65, "_name": "dense"}
     assert OPENSEARCH.body(nearest=nested)["query"]["bool"]["should"] == [{"nested": asked}]
     assert ELASTICSEARCH.body(nearest=nested)["knn"]["field"] == "several_default.vector"
+
+
+def test_of_the_forms_of_a_word_the_best_counts_and_documents_add_to_what_words_find() -> None:
+    forms = [{"term": {"words.of_headed": {"value": form}}} for form in ("cas", "case")]
+    words = {"bool": {"should": [{"dis_max": {"queries": forms, "boost": 2.0}}]}}
+    assert words_query([(("cas", "case"), 2)], LAYOUT) == words
+    added = [
+        {"constant_score": {"boost": score, "filter": {"terms": {"document": ids}}}}
+        for score, ids in ((3.5, ["a", "c"]), (1.0, ["b"]))
+    ]
+    documents = (("a", 3.5), ("b", 1.0), ("c", 3.5))
+    both = words_query([(("cas", "case"), 2)], LAYOUT, documents=documents)
+    assert both == {"bool": {"must": [words], "should": added}}
+    body = formula_body(replace(FORMULA, documents=documents), LAYOUT, ELASTICSEARCH, rows=9) or {}
+    lexical = body["query"]["bool"]["should"][0]["bool"]
+    assert (lexical["_name"], lexical["boost"], lexical["should"]) == ("lexical", 0.35 / 7.0, added)
 
 
 @pytest.mark.parametrize("dialect", [ELASTICSEARCH, OPENSEARCH], ids=lambda dialect: dialect.flavour)

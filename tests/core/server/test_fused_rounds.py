@@ -19,7 +19,7 @@ from catena.retrieval import ScoreFusion, weighted_sum
 from catena_server import FormulaWeights, FusedOptions, IndexLayout, ScoreParts, SeenChunks, repeated, top_chunks
 from catena_server.fused_search import half, search_fused
 from catena_server.queries import MOST
-from catena_server.route_search import CountCache, QueryOptions, filters_of, search
+from catena_server.route_search import CountCache, QueryOptions, best_documents, filters_of, search
 
 LAYOUT = IndexLayout(name="c-laws", dim=2, embedder="laws")
 WINDOWS = replace(LAYOUT, several=("",))
@@ -66,21 +66,29 @@ def servers(draw: st.DrawFn, layout: IndexLayout = LAYOUT) -> FakeServer:
             max_size=25,
         )
     )
-    return FakeServer.holding(
+    server = FakeServer.holding(
         "c-laws", {f"c{at:02}": source(at, " ".join(w), t, a, layout) for at, (w, t, a) in enumerate(chunks)}
     )
+    for at, words in enumerate(draw(st.lists(st.lists(st.sampled_from(WORDS), max_size=4), max_size=3))):
+        record = {"record": "document", "document": f"d{at}", "words": " ".join(words)}
+        server.indices["c-laws-documents-1"].docs[f"d{at}"] = record
+    return server
 
 
 def by_hand(server: FakeServer) -> dict[str, dict[str, float]]:
     """Return the raw scores of every chunk by every route."""
     said = dict.fromkeys(("flash", "ram", "esp32", "lora"), 1)
+    records = server.documents("c-laws-documents").values()
+    of_documents = {record["document"]: bm25_of(record["words"].split(), said) for record in records}
     found: dict[str, dict[str, float]] = {}
     for chunk_id, held in server.documents("c-laws-chunks").items():
         rows = [row["vector"] for row in held.get("several_default", ())]
         rows += [held["vectors"]["default"]] if "vectors" in held else []
+        by_words = bm25_of(held["words"]["of_headed"].split(), said)
+        by_words += of_documents.get(held["document"], 0.0) if by_words else 0.0
         parts = {
             "dense": max((float(np.dot(row, VECTOR)) for row in rows), default=None),
-            "lexical": round(bm25_of(held["words"]["of_headed"].split(), said), 4),
+            "lexical": round(by_words, 4),
             "keyword": float(len(held["terms"])),
         }
         found[chunk_id] = {
@@ -158,7 +166,9 @@ def many(n: int = 40) -> FakeServer:
     """Return a server where the nearest are not what words and terms find."""
     near = {f"n{at:02}": source(at, "voltage", [], [0.01 * at], LAYOUT) for at in range(n)}
     far = {f"t{at:02}": source(at, "ram flash", ["esp32", "lora"], [0.5], LAYOUT) for at in range(3)}
-    return FakeServer.holding("c-laws", {**near, **far})
+    server = FakeServer.holding("c-laws", {**near, **far})
+    server.indices["c-laws-documents-1"].docs["d1"] = {"document": "d1", "words": "voltage of ram"}
+    return server
 
 
 def test_each_question_costs_few_requests_and_its_shares_fewer() -> None:
@@ -167,14 +177,30 @@ def test_each_question_costs_few_requests_and_its_shares_fewer() -> None:
     fused = server.run(search_fused(request, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
     assert fused is not None
     assert fused.certificate.exact
-    assert [hit.chunk.id for hit in fused.ranking.hits] == ["t00", "t01", "t02"]
-    assert len(server.calls) == 6  # words and terms; repetitions, the best BM25; formula, words; vectors
+    assert [hit.chunk.id for hit in fused.ranking.hits] == ["t01", "t00", "t02"]  # the document of t01 says ram
+    # languages, of documents, too; words and terms, words of documents; these; repetitions, the best BM25; formula,
+    # words; vectors
+    assert len(server.calls) == 10
     before = len(server.calls)
-    share = replace(request, best=fused.best, documents=("d1",))
+    share = replace(request, documents=("d1",))
     of_one = server.run(search_fused(share, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
     assert of_one is not None
     assert {hit.chunk.document_id for hit in of_one.ranking.hits} == {"d1"}
-    assert len(server.calls) - before <= 3  # formula and words; vectors
+    assert len(server.calls) - before <= 4  # the best BM25; formula and words; vectors
+
+
+def test_the_best_documents_of_a_question_are_asked_to_the_end_of_a_tie_and_once() -> None:
+    server, options = many(), replace(how(), counts=CountCache(seconds=60.0))
+    worth = {"ram": 0.3, "ram flash": 0.8}
+    words = [*["ram"] * 90, *["voltage"] * 9, *["ram flash"] * 49]
+    for at, said in enumerate(words):
+        server.indices["c-laws-documents-1"].docs[f"x{at}"] = {"document": f"x{at}", "words": said}
+    found = dict(server.run(best_documents(QUERY, LAYOUT, options)))
+    assert found == {"d1": 0.3} | {f"x{at}": worth[said] for at, said in enumerate(words) if said in worth}
+    assert [body["size"] for body in server.bodies if "_source" in body] == [60, 240]
+    before = len(server.calls)
+    assert dict(server.run(best_documents(QUERY, LAYOUT, options))) == found
+    assert len(server.calls) == before
 
 
 def test_without_further_rounds_the_certificate_says_what_is_open() -> None:
@@ -356,7 +382,7 @@ def test_scores_are_those_of_the_embedded_library(parts: list[ScoreParts]) -> No
             routes.setdefault(route, []).append(Hit(chunk, raw))
     rankings = {route: Ranking(tuple(hits), Scale.SIMILARITY) for route, hits in routes.items()}
     best = max((hit.score for hit in routes.get("lexical", ())), default=0.0)
-    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, ScoreFusion().parts).hits}
+    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, ScoreFusion.hiqa().parts()).hits}
     scoring = FormulaWeights(dense=0.65, lexical=1 - 0.65, keyword=0.3, best=best)
     assert {f"c{at}": scoring.score(one) for at, one in enumerate(parts)} == expected
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from catena.effects import CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering, Retry, run
 from catena.graph import ChunkGraph, GraphOptions, Node
-from catena.model import Chunk, LibraryError, ParameterError, ServerError
+from catena.model import Chunk, LibraryError, PageBox, ParameterError, ServerError
 from catena_server import BulkOptions, Call, ServerOptions, calling, upload_graph
 from catena_server import graph as graph_reading
 from catena_server import graph_nodes as graph_index
@@ -56,6 +56,8 @@ def test_a_node_lies_there_as_a_few_fields_and_one_string() -> None:
     source = source_of(written)
     assert_same(node_of(source, kinds=2), replace(written, chunk=node_of(source, 2).chunk))
     assert node_of(source, kinds=2).chunk == written.chunk
+    placed = replace(written, chunk=replace(chunk, boxes=(PageBox(2, 60.0, 180.5, 262.0, 190.0),)))
+    assert node_of(source_of(placed), kinds=2).chunk.boxes == placed.chunk.boxes
     text = source.pop("node")
     assert source == {"id": "c", "words": ["ab", "h"], "length": 3, "vector": "AACAPwAAAAA="}
     assert text.isascii()

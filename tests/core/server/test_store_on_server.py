@@ -17,19 +17,9 @@ from entry_cases import plain
 from fake_server import FakeServer
 from library_cases import boards
 
+from catena import LibraryError, Outcome, ParameterError, View
 from catena.effects import FetchText, Retry, Search
-from catena.model import (
-    DEFAULT,
-    DuplicateDocumentError,
-    LibraryError,
-    Outcome,
-    ParameterError,
-    ServerError,
-    UnknownDocumentError,
-    View,
-    ViewVectors,
-    text_digest,
-)
+from catena.model import DEFAULT, DuplicateDocumentError, ServerError, UnknownDocumentError, ViewVectors, text_digest
 from catena.store import LibraryStore
 from catena.testing import FakeClock
 from catena.testing.store_conformance import problems_of_async_store, problems_of_store

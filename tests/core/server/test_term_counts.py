@@ -15,12 +15,14 @@ from catena_server import IndexLayout, repeated
 from catena_server.route_search import (
     LONGEST_SPAN,
     MOST_SPANS,
+    MOST_WORDS,
     CountCache,
     TermCounts,
     find_counts,
     find_values,
     is_mapped,
     spans_of,
+    words_asked,
 )
 
 LAYOUT = IndexLayout(name="c-facts", dim=2, embedder="laws", several=("questions",))
@@ -120,7 +122,7 @@ def test_what_was_asked_before_a_writing_is_not_kept_after_it(asking: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("views", "words", "telling"),
+    ("views", "words", "asked"),
     [
         (10_000, {"the": 5_001, "ram": 5_000}, ("ram",)),
         (3_000, {"the": 2_000, "of": 2_001}, ("the",)),
@@ -129,6 +131,26 @@ def test_what_was_asked_before_a_writing_is_not_kept_after_it(asking: Any) -> No
     ],
 )
 def test_words_in_most_of_many_views_are_left_out_unless_there_are_no_others(
-    views: int, words: Mapping[str, int], telling: tuple[str, ...]
+    views: int, words: Mapping[str, int], asked: tuple[str, ...]
 ) -> None:
-    assert TermCounts(views=views, words=words, terms=()).telling() == telling
+    counts = TermCounts(views=views, words=words, terms=())
+    assert counts.asked([("the",), ("of", "unheard"), ("ram",), ("ram", "rams")]) == [
+        ((word,), 1 + (word == "ram")) for word in asked
+    ]
+
+
+def test_of_very_many_words_the_rarest_are_asked() -> None:
+    forms = [(f"w{n:04}", f"v{n:04}") for n in range(MOST_WORDS)]
+    counts = TermCounts(views=9, words={form: 1 + (forms[0] is each) for each in forms for form in each}, terms=())
+    assert counts.asked(forms) == [(each, 1) for each in forms[1 : 1 + MOST_WORDS // 2]]
+
+
+def test_words_are_asked_in_the_languages_of_the_texts_and_stop_words_are_not() -> None:
+    said = {"languages": ["english headed", "german questions"], "words": {"of_headed": "valv close"}}
+    server, cache = FakeServer.holding("c-facts", {"a": said}), CountCache()
+    words, counts = server.run(words_asked("Are the valves closed?", LAYOUT, cache))
+    assert words == [(("close",), 1), (("valv",), 1)]
+    assert (counts.views, len(server.calls)) == (1, 2)
+    server.run(words_asked("the closing", LAYOUT, cache))
+    assert len(server.calls) == 2  # nothing that is not known
+    assert server.run(words_asked("", LAYOUT, CountCache()))[0] == []

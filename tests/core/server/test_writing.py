@@ -10,17 +10,9 @@ import pytest
 from entry_cases import DIM, plain
 from fake_server import FakeServer, Killed
 
+from catena import Outcome, ParameterError
 from catena.effects import Step
-from catena.model import (
-    Entry,
-    LibraryError,
-    ModelMismatchError,
-    Outcome,
-    ParameterError,
-    ServerError,
-    UnknownDocumentError,
-    ViewVectors,
-)
+from catena.model import Entry, LibraryError, ModelMismatchError, ServerError, UnknownDocumentError, ViewVectors
 from catena_server import BulkOptions, IndexLayout, entry_actions
 from catena_server.contents import fingerprint, get, verify
 from catena_server.index_layout import create, loading, open_layout, open_or_create

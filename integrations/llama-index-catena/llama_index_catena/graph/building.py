@@ -8,16 +8,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode
 from llama_index.core.vector_stores import SimpleVectorStore
+from numpy.typing import NDArray
 
 from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import Embed, Embedder, Step, ask, service_error
+from catena.effects import Cancel, Embed, Embedder, Step, ask, service_error
 from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
 from catena.model import TITLE, ChunkKind
 from catena.segments import Linked, links_between, placed_by_links
@@ -26,12 +27,6 @@ from llama_index_catena.convert import to_chunk
 from llama_index_catena.documents import document_of
 from llama_index_catena.segment_nodes import POSITION
 from llama_index_catena.services import core_embedder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from catena.effects import Cancel
-
 
 _BATCH = 256  # texts in one request for vectors
 

@@ -7,8 +7,9 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+import numpy as np
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
@@ -19,25 +20,14 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
+from numpy.typing import NDArray
 
-from catena import (
-    CatenaError,
-    Chunk,
-    Degraded,
-    FilterError,
-    Hit,
-    ParameterError,
-    Provenance,
-    Ranking,
-    Scale,
-    Services,
-    run,
-)
+from catena import CatenaError, Chunk, Degraded, FilterError, Hit, ParameterError, Ranking, Scale, Services, run
 from catena.answering import ChainFormat, ChainReading, IntegratedContext, LeftOut, Passage, chain_context
 from catena.effects import Embed, Embedder, Graph, Step, ask
 from catena.graph import GraphResult, GraphSearch, widen
-from catena.library import BaseLibrary, check_graph_step, graph_step
-from catena.model import Chain, Edge, Hop, MissingServiceError
+from catena.library import BaseLibrary, boxed, check_graph_step, graph_step
+from catena.model import Chain, Edge, Hop, MissingServiceError, Provenance, Where
 from llama_index_catena.components import CoreRetriever, bundle_of, check_pickles, checked_arguments
 from llama_index_catena.convert import PROVENANCE, notice_node, provenance, to_node
 from llama_index_catena.documents import text_of
@@ -49,14 +39,6 @@ from llama_index_catena.segment_nodes import apart, carried_node, linked_chunk, 
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
 from llama_index_catena.stores import calling, copied, retrieved
 from llama_index_catena.view_index import Parents, fetched, scores_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from llama_index.core.schema import BaseNode
-    from numpy.typing import NDArray
-
-    from catena.model import Where
-
 
 CHAINS = "chains"
 """Key of `provenance(node)` under which the places of a node in chains are."""
@@ -276,13 +258,13 @@ class Widener:
         """Widen what a retriever found, best first; nodes given stay as they are."""
         yield from check_graph_step()
         first = first_ranking(found, route)
-        walked = yield from widen(asked.query_str, first, self.how, k=k, where=self.where)
+        walked = yield from boxed(widen(asked.query_str, first, self.how, k=k, where=self.where))
         return (yield from self.with_own(walked))
 
     def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[WidenedNodes]:
         """Walk from where the question's keywords stand in the graph, in the place of a retriever that failed."""
         how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
-        result = yield from widen(asked.query_str, Ranking((), Scale.RANK), how, k=k, where=self.where)
+        result = yield from boxed(widen(asked.query_str, Ranking((), Scale.RANK), how, k=k, where=self.where))
         told = replace(result.ranking, degraded=(failed, *result.ranking.degraded))
         return (yield from self.with_own(replace(result, ranking=told)))
 
@@ -370,8 +352,6 @@ class QuestionEmbedder:
         return found
 
     def _checked(self, rows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        import numpy as np
-
         mean: NDArray[np.float32] = np.mean(rows, axis=0, dtype=np.float32)
         if self._due not in (None, len(mean)):
             allowed = f"the model of the graph's nodes, whose vectors have {self._due} numbers"
@@ -507,7 +487,7 @@ class CatenaGraphRetriever(CoreRetriever[WidenedNodes]):
     def _step(self, asked: QueryBundle) -> Step[WidenedNodes]:
         widener, k = self._widener, self.similarity_top_k
         if self._retriever is None and self._index is None:
-            result = yield from graph_step(asked.query_str, widener.how, k=k, where=widener.where)
+            result = yield from boxed(graph_step(asked.query_str, widener.how, k=k, where=widener.where))
             return (yield from widener.with_own(result))
         yield from check_graph_step()
         retriever, bundle = yield from self._first(asked)

@@ -43,7 +43,7 @@ from catena_bench.collection import (
     library_of,
     read_collection,
 )
-from catena_bench.figures import mean_figures
+from catena_bench.figures import Figures, Tell, mean_figures, silent
 
 FULL = "full"  # the only row that knows documents by their titles
 FIXED_TOKENS = 200
@@ -125,9 +125,7 @@ class AblationRow:
     recall: Mapping[str, float]
 
 
-def run(
-    data: Path, *, depth: int = 300, questions: int | None = None, tell: Callable[[str], None] = lambda message: None
-) -> dict[str, float]:
+def run(data: Path, *, depth: int = 300, questions: int | None = None, tell: Tell = silent) -> Figures:
     """Index the collection in five ways, ask every question by each row, and compare the rows in pairs.
 
     Args:

@@ -5,18 +5,17 @@ Scores of a real retriever are fitted on one split of a collection and judged on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catena import ParameterError, segments
 from catena.enrichment import StaticEmbedder
-from catena_bench.collection import rows, stored
+from catena_bench.figures import Figures, Tell, silent
+from catena_bench.graph_data import read_split
 
 Floats = NDArray[np.float64]
 
@@ -25,12 +24,13 @@ COUNTS = (2_000, 5_000, 20_000)  # scores per fit
 DRAWS = 20  # samples per shape and count
 CLOSE = 0.05  # relative error that counts as found
 ROUNDS = 200  # of the bootstrap over questions
-DRAWN = ("raw", "labelled")  # whose bins are kept, for the picture
+DRAWN = {
+    "raw": "cosine, as it is",
+    "labelled": "calibrated on the train split",
+}  # whose bins are kept, for the picture
 
 
-def run(
-    data: Path | None = None, *, depth: int = 50, seed: int = 0, tell: Callable[[str], None] = lambda message: None
-) -> dict[str, float]:
+def run(data: Path | None = None, *, depth: int = 50, seed: int = 0, tell: Tell = silent) -> Figures:
     """Fit synthetic scores, and where a collection is given, the cosines of the shipped embedding.
 
     For each question, the `depth` paragraphs of its split with the highest cosine are scored; the supporting ones are
@@ -152,33 +152,16 @@ def _interval(predicted: Floats, relevant: NDArray[np.bool_], draw: np.random.Ge
     return float(low), float(high)
 
 
-def _scored(data: Path, split: str, depth: int, tell: Callable[[str], None]) -> _Scored:
-    corpus, questions = (_rows(data, f"{split}_{part}") for part in ("corpus", "questions"))
-    tell(f"embedding {len(corpus)} paragraphs and {len(questions)} questions of {split}")
+def _scored(data: Path, split: str, depth: int, tell: Tell) -> _Scored:
+    of_split = read_split(data, split)
+    tell(f"embedding {len(of_split.chunks)} paragraphs and {len(of_split.questions)} questions of {split}")
     embedder = StaticEmbedder()
-    try:
-        names = np.asarray([row["id"] for row in corpus])
-        texts = [f"{row.get('title', '')}\n\n{row['text']}".strip() for row in corpus]
-        asked, gold = [row["question"] for row in questions], [set(row["supporting"]) for row in questions]
-    except (KeyError, TypeError) as error:
-        raise ParameterError("data", f"{split}: {error}", "rows with the fields that --help names") from None
-    if not texts or not asked:
-        raise ParameterError("data", f"{split}: {len(texts)} paragraphs, {len(asked)} questions", "some of both")
-    matrix = embedder.embed_documents(texts)
+    names = np.asarray([chunk.id for chunk in of_split.chunks])
+    matrix = embedder.embed_documents([chunk.text for chunk in of_split.chunks])
     scores, relevant = [], []
-    for text, supporting in zip(asked, gold, strict=True):
-        cosines = np.asarray(matrix @ embedder.embed_query(text), dtype=np.float64)
+    for question in of_split.questions:
+        cosines = np.asarray(matrix @ embedder.embed_query(question.text), dtype=np.float64)
         best = np.lexsort((names, -cosines))[:depth]
         scores.append(cosines[best])
-        relevant.append([name in supporting for name in names[best].tolist()])
+        relevant.append([name in question.evidence for name in names[best].tolist()])
     return _Scored(np.asarray(scores), np.asarray(relevant, dtype=np.bool_))
-
-
-def _rows(data: Path, name: str) -> list[dict[str, Any]]:
-    path = stored(data, name)
-    if path is None:
-        raise ParameterError("data", str(data), f"a folder that holds {name}.jsonl or {name}.jsonl.gz")
-    try:
-        return list(rows(path))
-    except (OSError, EOFError, ValueError) as error:
-        raise ParameterError("data", f"{path.name}: {error}", "JSON lines") from None

@@ -18,12 +18,13 @@ from catena_bench import (
     ablation,
     calibration,
     degradation,
-    entity_matching,
+    everyday,
     fidelity,
-    fusion_speed,
+    figures_reading,
     graph,
     graph_speed,
     headings,
+    search_speed,
     segment_speed,
     segments,
     segments_oracle,
@@ -32,23 +33,28 @@ from catena_bench import (
     similar_docs,
     table_views,
     tables,
+    tables_reading,
     views,
 )
 from catena_bench.options import JsonFile, errors_told, sizes_of, teller, write_figures
-from catena_bench.pictures import PICTURES, views_table
+from catena_bench.pictures import PICTURES, everyday_table, views_table
 from catena_bench.servers import elasticsearch, opensearch
 
 Benchmark = Callable[..., dict[str, float]]
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "everyday": everyday.run,
+    "filings": everyday.filings,
     "similar-docs": similar_docs.run,
     "ablation": ablation.run,
     "degradation": degradation.run,
-    "fusion-speed": fusion_speed.run,
+    "fusion-speed": search_speed.fusion,
     "graph-speed": graph_speed.run,
     "headings": headings.run,
-    "entity-matching": entity_matching.run,
+    "figures-reading": figures_reading.run,
+    "entity-matching": search_speed.finding,
     "table-views": table_views.run,
+    "tables-reading": tables_reading.run,
     "fidelity": fidelity.run,
     "segments": segments.run,
     "calibration": calibration.run,
@@ -73,7 +79,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 servers_app = typer.Typer(add_completion=False, rich_markup_mode=None)
-TABLES = {"views": views_table}  # of those with too many figures to print
+TABLES = {"views": views_table, "everyday": everyday_table}  # of those with too many figures to print
 OWN_OPTIONS = {"graph": graph.app, "servers": servers_app, "tables": tables.app}
 
 
@@ -87,6 +93,7 @@ def bench(
     collection: Annotated[
         list[str] | None, typer.Option(help="Which of the collections below --data; all of them by default.")
     ] = None,
+    minilm: Annotated[bool, typer.Option("--minilm", help="Ask what needs all-MiniLM-L6-v2, too.")] = False,
     json_file: JsonFile = None,
     plot: Annotated[Path | None, typer.Option(help="A .png or .html to draw the figures into.")] = None,
 ) -> None:
@@ -105,6 +112,7 @@ def bench(
         for option, value, what in (
             ("model", model, "takes a model"),
             ("collection", collection, "takes collections"),
+            ("minilm", minilm, "ask it"),
         ):
             takers = [each for each, known in PARAMETERS.items() if option in known]
             _only(takers, name.value, f"--{option}", value, what)

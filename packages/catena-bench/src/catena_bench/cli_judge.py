@@ -11,7 +11,7 @@ import typer
 
 from catena.cli.console import err, out, plain, printable, write_json
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import AskedModel, ModelOptions, done
+from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, grouped
 
 if TYPE_CHECKING:
@@ -50,12 +50,11 @@ def judge(
 
     if not 0 < level < 1:
         raise ProblemError(f"--level must be in (0, 1), got {level:g}", "--level 0.95")
-    asked = AskedModel(llm=llm, options=asking, plan=plan)
     given = read_pairs(pairs)
-    with asked.services() as services:
+    with asking.services(llm, dry=plan) as services:
         step = judge_pairs(given, repeats=repeats)
         if plan:
-            asked.show_plan(step, services, {"pairs": len(given)}, as_json=as_json)
+            asking.show_plan(step, services, {"pairs": len(given)}, as_json=as_json)
             return
         verdicts = done(step, services, "judging", "rounds")
     _tell_undecided(verdicts)

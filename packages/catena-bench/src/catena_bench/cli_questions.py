@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catena import Entry
 from catena.cli.console import err, out, printable, write_json
 from catena.cli.failures import ProblemError
-from catena.cli.llm_options import AskedModel, ModelOptions, done
+from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, FilePaths, ReadingChoices, grouped, listed
 from catena.cli.views import end_with, sections_of
+from catena.effects import Step, all_together
+from catena.text import normalise_term
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from catena import Entry
-    from catena.effects import Step
     from catena_bench.questions.dataset import QuestionType
     from catena_bench.questions.generation import GeneratedQuestions, Rejected
 
@@ -58,21 +60,18 @@ def questions(
     layout. The key of the model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal,
     so that a stopped run goes on where it ended.
     """
-    from dataclasses import replace
-
     from catena.structure import SectionChunkOptions
 
     wanted = _types(types)
     if not plan:
         _check_target(folder, force=force)
-    asked = AskedModel(llm=llm, options=asking, plan=plan)
     preparation = replace(reading.preparation(), chunks=SectionChunkOptions())
-    with asked.services() as services:
+    with asking.services(llm, dry=plan) as services:
         entries, failed = sections_of(paths, preparation, reading.password)
         step = _all(entries, per_section, wanted, guidance)
         if plan or folder is None:
             counts = {"documents": len(entries), "sections": sum(len(entry.chunks) for entry in entries)}
-            asked.show_plan(step, services, counts, as_json=as_json)
+            asking.show_plan(step, services, counts, as_json=as_json)
             return
         made = done(step, services, "asking", "sections")
     _write(folder, entries, made, force=force)
@@ -90,7 +89,6 @@ def _types(given: Sequence[str] | None) -> tuple[QuestionType, ...]:
     Raises:
         ProblemError: a name is none of them.
     """
-    from catena.text import normalise_term
     from catena_bench.questions.dataset import EIGHT_TYPES, QuestionType
 
     if given is None:
@@ -137,9 +135,6 @@ def _all(
     Raises:
         CatenaError: not a failure of the model, but of what surrounds it.
     """
-    from dataclasses import fields
-
-    from catena.effects import Failed, together
     from catena_bench.questions.generation import GeneratedQuestions, generate_scope_questions
 
     steps = [
@@ -148,10 +143,7 @@ def _all(
         )
         for entry in entries
     ]
-    results = yield from together(steps)
-    for result in results:
-        if isinstance(result, Failed):
-            raise result.error
+    results = yield from all_together(steps)
     names = [each.name for each in fields(GeneratedQuestions)]
     return GeneratedQuestions(
         **{name: tuple(each for made in results for each in getattr(made, name)) for name in names}

@@ -61,7 +61,7 @@ def read_collection(data: Path) -> SimilarDocuments:
     Raises:
         ParameterError: a file of the layout is missing, or a row lacks a field.
     """
-    try:
+    with of_layout(data, "a directory with documents.json, sections.jsonl and questions.jsonl"):
         documents = json.loads((data / "documents.json").read_text(encoding="utf-8"))
         sections, questions = (list(rows(data / name)) for name in ("sections.jsonl", "questions.jsonl"))
         return SimilarDocuments(
@@ -82,11 +82,15 @@ def read_collection(data: Path) -> SimilarDocuments:
                 for row in questions
             ),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        what = (
-            f"a directory with documents.json, sections.jsonl and questions.jsonl ({type(error).__name__}: {error})"
-        )
-        raise ParameterError("data", str(data), what) from None
+
+
+@contextmanager
+def of_layout(data: Path, allowed: str) -> Iterator[None]:
+    """Raise ParameterError, which says what is allowed, where reading files finds another layout."""
+    try:
+        yield
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ParameterError("data", str(data), f"{allowed} ({type(error).__name__}: {error})") from None
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

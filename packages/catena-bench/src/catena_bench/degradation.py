@@ -26,16 +26,14 @@ from catena.enrichment import StaticEmbedder
 from catena.evaluation import Ranked, item_recall
 from catena.store import LibraryStore
 from catena_bench.collection import CollectionQuestion, Judge, SimilarDocuments, answered, chunks_in, read_collection
-from catena_bench.figures import mean_figures
+from catena_bench.figures import Figures, Tell, mean_figures, silent
 from catena_bench.views_retrievers import PlainBm25, words_of
 
 System = Callable[[CollectionQuestion, Group[str] | None], Ranked]
 """From a question and the documents to search (None: all) to a ranking."""
 
 
-def run(
-    data: Path, *, questions: int | None = None, seed: int = 0, tell: Callable[[str], None] = lambda message: None
-) -> dict[str, float]:
+def run(data: Path, *, questions: int | None = None, seed: int = 0, tell: Tell = silent) -> Figures:
     """Ask every question in growing collections, by the whole system and by two without structure.
 
     Systems: "full", the library's search; "vector", the cosine of the texts of the chunks by the same embedding;

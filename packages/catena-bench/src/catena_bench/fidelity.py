@@ -24,7 +24,7 @@ from catena import ParameterError, prompts
 from catena.formatting import Fidelity, FidelityOptions, align, fidelity, markdown_words, source_of, source_words
 from catena.parsing import parse_bytes
 from catena_bench.damaged_answers import AnswerDamage, AnswerWindow, blocks_of, damages, kind_of, text_of
-from catena_bench.figures import seconds_of
+from catena_bench.figures import Figures, Tell, seconds_of, silent
 from catena_bench.generated_pdfs import generated_pdfs
 
 Vary: TypeAlias = Callable[[AnswerWindow, Random], AnswerWindow | None]
@@ -333,12 +333,8 @@ class Trial:
 
 
 def run(
-    data: Path | None = None,
-    *,
-    per_kind: int = PER_KIND,
-    options: FidelityOptions = DEFAULTS,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+    data: Path | None = None, *, per_kind: int = PER_KIND, options: FidelityOptions = DEFAULTS, tell: Tell = silent
+) -> Figures:
     """Measure what share of the damaged answers is seen, and what share of the faithful ones is blamed.
 
     Args:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, quantiles
 from time import perf_counter, process_time
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from catena.evaluation import MeanScore, bootstrap_interval, compare, holm
 
 T = TypeVar("T")
+Figures: TypeAlias = dict[str, float]
+"""What a benchmark measured, by name."""
+Tell: TypeAlias = Callable[[str], None]
+"""Takes a line that says how far a benchmark is."""
 PERCENT = 100.0
 ROUNDS = 2_000  # bootstrap samples, and sign patterns of a test
+
+
+def silent(_: str) -> None:
+    """Take what is told, and show nothing."""
 
 
 def mean_figures(

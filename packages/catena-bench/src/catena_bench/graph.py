@@ -4,10 +4,11 @@
 |---|---|
 | bm25, dense, hybrid | the first rankings of `graph_setting` |
 | library_hybrid | the library's own search: a store on disk, its routes, its fusion by score |
+| library | the same, which goes over its graph where the first ranking is not sure: as its users search |
 | paper_untrained | the paper's walk as written from "hybrid", hops by `cos(q + mean of the path / 2, node)` |
 | paper_trained | the same by the paper's scorer, trained on the train split with the embedder frozen; needs torch |
 | paper_fine_tuned | the same with the encoder trained too, and the graph made of its vectors |
-| walk | the library's own walk from "hybrid", by the shipped scorer |
+| walk | our walk from "hybrid", by the shipped scorer: what was walked to comes first, sure or not |
 | scorer_only | the same scorer, which follows no edge: what the graph adds is the difference |
 | walk_untrained, walk_untrained_scorer_only | both by hand-set weights |
 
@@ -49,7 +50,7 @@ from catena.evaluation import AnswerMeasure, EvidenceResult, SquadScores, evalua
 from catena.model import digest
 from catena_bench import options
 from catena_bench.collection import library_of
-from catena_bench.figures import ROUNDS, paired_figures, percentiles, score_figures
+from catena_bench.figures import ROUNDS, Figures, Tell, paired_figures, percentiles, score_figures, silent
 from catena_bench.graph_data import DEV, STATIC, HopQuestion, KeptVectors, embedder_named, model_named, read_split
 from catena_bench.graph_setting import (
     BM25,
@@ -74,13 +75,13 @@ from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
 CUTOFFS = (2, 5, 10, 20)
 COMPARED = ("recall@5", "all@5")
 
-Figures = dict[str, float]
 Results: TypeAlias = "Mapping[str, EvidenceResult]"
 """By measure."""
 
 
 LIBRARY = "library_hybrid"
-WALK = graphs.GraphSearch().walk  # as the library walks where nothing is said
+OVER_GRAPH = "library"
+WALK = replace(graphs.GraphSearch().walk, keep_sure=False)  # alone: no hit of the first ranking goes before a hop
 WITHOUT_GRAPH = replace(WALK, candidates="ranking", kinds=())
 LENGTHS = (1, 3, 5, 7)  # chunks of a chain at most
 NEIGHBOURS = (1, 2, 3, 5, 8, 10, 15, 20)  # the paper's T
@@ -150,10 +151,12 @@ def listed(name: str) -> Method:
     return lambda setting: tuple(ranking.top(setting.k) for ranking in setting.first[name])
 
 
-def library_hybrid(setting: Setting) -> Rankings:
-    """Put the corpus into a library, and search it as its users do."""
+def library_hybrid(setting: Setting, *, over_graph: bool = False) -> Rankings:
+    """Put the corpus into a library, and search it as its users do, who may have built its graph."""
     texts = [question.text for question in setting.split.questions]
     with library_of(setting.split.entries(), embedder=setting.embedder) as library:
+        if over_graph:
+            library.build_graph()
         return tuple(library.search(text, k=setting.k, on_route_error="raise", on_unknown="keep") for text in texts)
 
 
@@ -167,6 +170,7 @@ METHODS: dict[str, Method] = {
     DENSE: listed(DENSE),
     HYBRID: listed(HYBRID),
     LIBRARY: library_hybrid,
+    OVER_GRAPH: partial(library_hybrid, over_graph=True),
     "paper_untrained": walking("paper_untrained", graphs.PAPER, lambda setting: graphs.SimilarityScorer()),
     "paper_trained": walking("paper_trained", graphs.PAPER, paper_scorer),
     TUNED: paper_fine_tuned,
@@ -341,6 +345,8 @@ def _figures_of(way: str, scores: SquadScores) -> Figures:
 
 PAIRS = (
     *((method, HYBRID) for method in METHODS if method != HYBRID),
+    (OVER_GRAPH, LIBRARY),
+    (OVER_GRAPH, "walk"),
     ("walk", "scorer_only"),
     ("walk", "walk_untrained"),
     ("walk_untrained", "walk_untrained_scorer_only"),
@@ -362,7 +368,7 @@ def run(
     tuning: Tuning | None = None,
     studies: Sequence[str] = (),
     answers: Callable[[Setting], Mapping[str, float]] | None = None,
-    tell: Callable[[str], None] = lambda message: None,
+    tell: Tell = silent,
 ) -> Figures:
     """Ask the questions of the dev split of a folder, each of the whole corpus, by every method.
 
@@ -505,7 +511,7 @@ def command(
             tuning = Tuning(model=model_named(embedder), epochs=epochs or 1, questions=sizes.get("train"))
         asking.require(llm, plan=plan)
         figures |= {} if llm is None else {"about.model": llm}
-        tariff = asking.spending.tariff() if plan else None
+        tariff = asking.tariff() if plan else None
         with options.services_of(llm, asking, dry=plan) as services:
             figures |= run(
                 data,

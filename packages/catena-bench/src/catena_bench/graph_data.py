@@ -22,7 +22,8 @@ from catena.effects import Embedder
 from catena.enrichment import StaticEmbedder, critical_terms
 from catena.model import SOURCE, TITLE, digest, lines_in, span_id, text_digest
 from catena.structure import headed_views
-from catena_bench.collection import rows, stored
+from catena_bench.collection import of_layout, rows, stored
+from catena_bench.figures import Tell, silent
 from catena_bench.views_retrievers import minilm, minilm_path, sentence_transformer
 
 DEV, TRAIN = "dev", "train"
@@ -98,13 +99,10 @@ def read_split(data: Path, split: str = DEV, most: int | None = None) -> Split:
     if not has_split(data, split):
         allowed = f"a folder with {split}_corpus.jsonl and {split}_questions.jsonl (or .jsonl.gz)"
         raise ParameterError("data", str(data), allowed)
-    try:
+    with of_layout(data, f"{split} rows with all fields of the layout"):
         passages = [_passage(row) for row in _rows(data, f"{split}_corpus")]
         ids = {document.id: chunk.id for document, chunk in passages}
         asked = [_asked(row, ids) for row in _rows(data, f"{split}_questions")]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        allowed = f"rows with all fields of the layout ({type(error).__name__}: {error})"
-        raise ParameterError("data", str(data), allowed) from None
     if len(ids) < len(passages):
         raise ParameterError(f"{split}_corpus", f"{len(passages)} rows with {len(ids)} ids", "one row for each id")
     judged = [question for question in asked if question.evidence]
@@ -198,9 +196,7 @@ class KeptVectors:
         tell: is told how far the embedding is.
     """
 
-    def __init__(
-        self, embedder: Embedder, folder: Path | None = None, tell: Callable[[str], None] = lambda message: None
-    ) -> None:
+    def __init__(self, embedder: Embedder, folder: Path | None = None, tell: Tell = silent) -> None:
         self.identity, self.dim = embedder.identity, embedder.dim
         self._embedder, self._tell = embedder, tell
         self._path = None if folder is None else folder / f"{digest(embedder.identity)}.npz"

@@ -24,8 +24,9 @@ from catena import Chunk, Hit, Provenance, Ranking, Scale, Services
 from catena import graph as graphs
 from catena import run as run_step
 from catena.effects import Embedder, Graph
+from catena.model import pip_install
 from catena.retrieval import reciprocal_rank_fusion
-from catena_bench.figures import timed
+from catena_bench.figures import Tell, silent, timed
 from catena_bench.graph_data import TRAIN, HopQuestion, KeptVectors, Split, has_split, read_split
 from catena_bench.views import DEPTH as RANKED
 from catena_bench.views import best_first
@@ -45,7 +46,7 @@ _NEGATIVES = 7  # of one list: every row is a text that the encoder reads in eve
 
 
 def first_rankings(
-    split: Split, vectors: NDArray[np.float32], asked: NDArray[np.float32], tell: Callable[[str], None]
+    split: Split, vectors: NDArray[np.float32], asked: NDArray[np.float32], tell: Tell
 ) -> dict[str, Rankings]:
     """Return the three rankings of every question, at most a hundred chunks each, ties by chunk id.
 
@@ -128,7 +129,7 @@ class Setting:
     scorer: graphs.FeatureScorer | None = None
     tuning: Tuning | None = None
     k: int = DEPTH
-    tell: Callable[[str], None] = lambda message: None
+    tell: Tell = silent
     figures: dict[str, float] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
     trained: dict[str, graphs.PaperScorer] = field(default_factory=dict)
@@ -154,9 +155,7 @@ class Setting:
         return graph
 
 
-def setting_of(
-    split: Split, embedder: KeptVectors, *, tell: Callable[[str], None] = lambda message: None, **how: Any
-) -> Setting:
+def setting_of(split: Split, embedder: KeptVectors, *, tell: Tell = silent, **how: Any) -> Setting:
     """Embed a split and rank it for the first time; the arguments are the attributes of `Setting`."""
     vectors = embedder.embed_documents([chunk.text for chunk in split.chunks])
     asked = embedder.embed_queries([question.text for question in split.questions])
@@ -254,7 +253,7 @@ def lists_of(
     if not has_split(setting.trained_on, TRAIN):
         raise MethodNotAvailable(f"needs {TRAIN}_corpus and {TRAIN}_questions in {setting.trained_on}")
     if find_spec("torch") is None:
-        raise MethodNotAvailable("needs torch: pip install 'catena-core[train]', or nox -s torch")
+        raise MethodNotAvailable(f"needs torch: {pip_install('catena-core[train]')}, or nox -s torch")
     split = read_split(setting.trained_on, TRAIN, most)
     setting.tell(f"training on {split.name}: {len(split.questions):,} questions over {len(split.chunks):,} passages")
     vectors = setting.embedder.embed_documents([chunk.text for chunk in split.chunks])

@@ -25,7 +25,7 @@ from catena import run as run_step
 from catena.effects import Expand
 from catena.graph import KEYWORDS, ChunkGraph, GraphOptions, GraphSearch, Node, TermEdges, widen
 from catena.model import KEYWORD, SEMANTIC, TITLE, span_id
-from catena_bench.figures import percentiles, seconds_of
+from catena_bench.figures import Figures, Tell, percentiles, seconds_of, silent
 
 DIM = 256
 CHUNKS = 10  # of a document
@@ -48,7 +48,6 @@ QUESTIONS = 200
 _FIRST = 50  # hits of a first ranking
 _OPTIONS = GraphOptions()
 _MB = 1e6
-Figures = dict[str, float]
 SIZES = (10_000, 100_000, 1_000_000)
 
 
@@ -362,13 +361,7 @@ def _peers(graph: ChunkGraph, given: Grown, figures: Figures) -> Figures:
     return found
 
 
-def run(
-    data: Path | None = None,
-    *,
-    chunks: int = 100_000,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda message: None,
-) -> Figures:
+def run(data: Path | None = None, *, chunks: int = 100_000, seed: int = 0, tell: Tell = silent) -> Figures:
     """Build graphs of chunks that are grown from a seed, each in a process of its own.
 
     Chunks are of 100 words, ten to a document, with five keywords and three names; words are as frequent as 1 / rank.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +14,7 @@ from catena import Document, ParameterError, ParseError
 from catena.formatting import LayoutOptions, format_layout
 from catena.model import Parsed
 from catena.parsing import Engine, parse, parse_bytes
+from catena_bench.figures import Figures, Tell, silent
 from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
 
 _ATX = re.compile(r"^(#{1,6}) (.*)$")
@@ -58,9 +59,7 @@ class Counts:
         }
 
 
-def run(
-    data: Path | None = None, *, engine: Engine = "pypdf", tell: Callable[[str], None] = lambda message: None
-) -> dict[str, float]:
+def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = silent) -> Figures:
     """Measure the headings that `format_layout` finds.
 
     `recall = shared / true`, `precision = shared / found`. A heading is shared when its letters and digits are
@@ -118,7 +117,7 @@ def _folder(data: Path) -> Path:
     return folder
 
 
-def _real(folder: Path, engine: Engine, tell: Callable[[str], None]) -> dict[str, float]:
+def _real(folder: Path, engine: Engine, tell: Tell) -> Figures:
     results: dict[str, float] = {}
     states: Counter[str] = Counter()
     for path in sorted(folder.glob("*.pdf")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from rich.console import Console
 from catena import CatenaError, Services
 from catena.cli.failures import ProblemError
 from catena.cli.llm_options import JOURNAL, ModelOptions, stoppable
+from catena_bench.figures import Tell
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Where to write it; stdout otherwise.")]
 OnlyPlan = Annotated[bool, typer.Option("--plan", help="Say what the model would take; ask nothing.")]
@@ -43,7 +44,7 @@ def names_in(given: str) -> tuple[str, ...]:
     return tuple(name for part in given.split(",") if (name := part.strip()))
 
 
-def teller(command: str, console: Console) -> Callable[[str], None]:
+def teller(command: str, console: Console) -> Tell:
     """Return a function that prints how far a command is."""
     return lambda message: console.print(f"{command}: {message}", markup=False, highlight=False)
 

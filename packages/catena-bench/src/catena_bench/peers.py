@@ -1,4 +1,4 @@
-"""Fuse our routes by LangChain's and LlamaIndex's fusion retrievers.
+"""Cut and fuse by LangChain's and LlamaIndex's splitters and fusion retrievers.
 
 Each is given what is best for it: identities by which equal texts of two documents stay two (LangChain's retriever
 merges them by default), and nodes without a route's provenance (LlamaIndex's retriever merges what two routes found
@@ -7,14 +7,18 @@ by a hash of all metadata).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from langchain_classic.retrievers import EnsembleRetriever
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, RetrieverLike
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from llama_index.core import Document as NodeDocument
 from llama_index.core.llms.mock import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.retrievers import BaseRetriever as NodeRetriever
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
@@ -23,7 +27,11 @@ from pydantic import PrivateAttr
 
 import langchain_catena
 import llama_index_catena
-from catena import Hit, Ranking, Services
+from catena import Chunk, Hit, Ranking, Services
+from catena import Document as ParsedDocument
+from catena.evaluation import Span
+from catena.model import span_id
+from catena.text import sentence_ends
 from langchain_catena import to_document
 from llama_index_catena.convert import PROVENANCE, to_node
 
@@ -32,9 +40,6 @@ Ranked = Callable[[str], Ranking]
 
 Fused = Callable[[str], list[str]]
 """From a question to chunk ids, best first."""
-
-Build = Callable[[Sequence[Ranked], int], Fused]
-"""From routes and the length of a ranking to a peer."""
 
 _ID = "chunk_id"
 
@@ -97,24 +102,57 @@ def ensemble(routes: Sequence[Ranked], k: int) -> Fused:
     return fused
 
 
-def query_fusion(routes: Sequence[Ranked], k: int) -> Fused:
+def query_fusion(routes: Sequence[Ranked], k: int, mode: FUSION_MODES = FUSION_MODES.RELATIVE_SCORE) -> Fused:
     """Return LlamaIndex's `QueryFusionRetriever` over routes, without generated queries.
-
-    Its mode is "relative_score", which adds scores normalised by min-max with equal weights: the nearest to ours.
 
     Args:
         routes: what it fuses.
         k: length of the ranking.
+        mode: "relative_score" adds scores normalised by min-max with equal weights: the nearest to ours.
     """
     nodes: dict[str, BaseNode] = {}
     options: dict[str, Any] = {"llm": MockLLM(), "num_queries": 1, "use_async": False}
     retrievers: list[NodeRetriever] = [LlamaIndexRoute(route, nodes) for route in routes]
-    retriever = QueryFusionRetriever(retrievers, mode=FUSION_MODES.RELATIVE_SCORE, similarity_top_k=k, **options)
+    retriever = QueryFusionRetriever(retrievers, mode=mode, similarity_top_k=k, **options)
 
     def fused(question: str) -> list[str]:
         return [found.node.node_id for found in retriever.retrieve(question)]
 
     return fused
+
+
+def recursive_chunks(document: ParsedDocument, spans: Sequence[Span] | None = None) -> Iterator[Chunk]:
+    """Yield what LangChain's `RecursiveCharacterTextSplitter` makes: 1,000 characters, of which 200 overlap.
+
+    Args:
+        document: its text.
+        spans: cut each of these alone, as pages are; None cuts the whole text.
+    """
+    splitter = RecursiveCharacterTextSplitter(chunk_size=1_000, chunk_overlap=200, add_start_index=True)
+    for start, end in spans or [(0, len(document.text))]:
+        for piece in splitter.create_documents([document.text[start:end]]):
+            at = start + piece.metadata["start_index"]
+            yield _chunk(document, at, at + len(piece.page_content))
+
+
+def sentence_chunks(document: ParsedDocument) -> Iterator[Chunk]:
+    """Yield what LlamaIndex's `SentenceSplitter` makes: 256 tokens, as many as MiniLM reads, of which 20 overlap.
+
+    Sentences are ours: its own need files that some installations do not let it open.
+    """
+
+    def sentences(text: str) -> list[str]:
+        ends = (0, *sentence_ends(text, 0, len(text)), len(text))
+        return [text[start:end] for start, end in pairwise(ends)]
+
+    splitter = SentenceSplitter(chunk_size=256, chunk_overlap=20, chunking_tokenizer_fn=sentences)
+    for node in splitter.get_nodes_from_documents([NodeDocument(text=document.text)]):
+        yield _chunk(document, node.start_char_idx, node.end_char_idx)  # type: ignore[attr-defined]
+
+
+def _chunk(document: ParsedDocument, start: int, end: int) -> Chunk:
+    name, text = span_id(document.id, "text", start, end), document.text[start:end]
+    return Chunk(id=name, document_id=document.id, position=start, start=start, end=end, text=text)
 
 
 def catena_langchain(services: Services, *, k: int, depth: int) -> Callable[[str], object]:

@@ -11,6 +11,8 @@ from rich.table import Table
 
 from catena.evaluation import MeanScore
 from catena.segments import Bin, Reliability
+from catena_bench.calibration import DRAWN as CURVES
+from catena_bench.everyday import MEASURES
 from catena_bench.segments import BUDGETS, HEADERS, MEAN, USUAL
 from catena_bench.views import BUDGETS as READ_TOKENS
 from catena_bench.views import CUTOFFS
@@ -26,6 +28,7 @@ _LEVEL = 0.95  # of the intervals that the benchmarks give
 DRAWN = tuple(f"{name}{HEADERS}" for name in ("topk", "window", "section", "article", "greedy", "lent"))
 VIEWS_DRAWN = ("fixed100", "fixed200", "fixed300", "sections", "passages", "views_exact", "default")
 _ROW = re.compile(r"(?P<document>.+)\.(?P<retriever>\w+)\.(?P<method>\w+)\.tokens500")
+_EVERYDAY = re.compile(r"(?P<set>.+)\.(?P<method>\w+)\.r1")
 _COLUMNS = (*(f"k{k:g}" for k in CUTOFFS), *(f"tokens{budget}" for budget in READ_TOKENS))
 
 
@@ -60,10 +63,18 @@ def similar_docs(figures: Figures, path: Path) -> None:
     plots.ablation(scores, path, measure="recall at max(5, gold sections)")
 
 
+def everyday(figures: Figures, path: Path) -> None:
+    """Draw the evidence found within 500 tokens by method, the mean over the sets."""
+    keys = [key for key in figures if key.startswith("mean.") and key.endswith(".t500")]
+    n = round(sum(value for key, value in figures.items() if key.endswith(".questions")))
+    scores = {key.split(".")[1]: MeanScore(value=figures[key], interval=None, level=_LEVEL, n=n) for key in keys}
+    plots.ablation(scores, path, measure="evidence within 500 tokens")
+
+
 def calibration(figures: Figures, path: Path) -> None:
     """Draw the reliability of the cosines as they are, and calibrated."""
     curves = {}
-    for method, name in (("raw", "cosine, as it is"), ("labelled", "calibrated on the train split")):
+    for method, name in CURVES.items():
         keys = sorted(
             key.removesuffix(".n") for key in figures if key.startswith(f"bin.{method}.") and key.endswith(".n")
         )
@@ -172,6 +183,16 @@ def views_table(title: str, figures: Figures) -> Table:
     return shown
 
 
+def everyday_table(title: str, figures: Figures) -> Table:
+    """Return every measure by set and method."""
+    shown = Table("set", "method", *MEASURES, title=title, box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for key in figures:
+        if match := _EVERYDAY.fullmatch(key):
+            values = (figures[key.removesuffix("r1") + measure] for measure in MEASURES)
+            shown.add_row(*match.groups(), *(f"{value:.3f}" for value in values))
+    return shown
+
+
 def draw(figures: Mapping[str, float | str], methods: Sequence[str], folder: Path) -> list[Path]:
     """Draw recall and all evidence at 5 by method, and each study that was made; return the files.
 
@@ -234,6 +255,7 @@ PICTURES: Mapping[str, Callable[[Figures, Path], None]] = {
     "ablation": ablation,
     "degradation": degradation,
     "similar-docs": similar_docs,
+    "everyday": everyday,
     "segments": segments,
     "calibration": calibration,
     "segment-speed": segment_speed,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services, segments
 from catena import run as run_step
 from catena.effects import FetchChunks, FetchText, Handler
-from catena_bench.figures import timed
+from catena_bench.figures import Figures, Tell, silent, timed
 
 QUERIES = 6
 RETRIEVED = 200  # chunks that a query finds, in the sparse case
@@ -56,7 +56,6 @@ _STAGES: dict[str, dict[str, tuple[str, ...]]] = {  # whose times together are t
     "sparse": {"greedy": ("catena.extract_greedy",), "optimal": ("catena.extract_optimal",), "dsrag": _PEERS},
 }
 SYSTEMS = ("greedy", "optimal", "dsrag")
-Figures: TypeAlias = dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -324,12 +323,7 @@ def agreement(ours: Found, theirs: Found) -> str:
 
 
 def run(
-    data: Path | None = None,
-    *,
-    chunks: int = SIZES[-1],
-    repeats: int = REPEATS,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda message: None,
+    data: Path | None = None, *, chunks: int = SIZES[-1], repeats: int = REPEATS, seed: int = 0, tell: Tell = silent
 ) -> Figures:
     """Measure segment extraction for six queries, under the limits of the preset `BALANCED`, dsRAG's length rule.
 
@@ -385,7 +379,7 @@ def run(
     return figures
 
 
-def _peer(tell: Callable[[str], None]) -> Any:
+def _peer(tell: Tell) -> Any:
     """Return dsRAG's module of segment extraction, or None where it is not installed."""
     try:
         return import_module("dsrag.rse")

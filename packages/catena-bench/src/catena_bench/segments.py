@@ -56,7 +56,7 @@ from catena.segments import BALANCED, LENDING, PENALTY, SHARE, ExtractionParams,
 from catena.structure import context_views, raw_views, segment_header
 from catena.text import count_tokens
 from catena_bench.collection import library_of
-from catena_bench.figures import ROUNDS, mean_figures
+from catena_bench.figures import ROUNDS, Figures, Tell, mean_figures, silent
 from catena_bench.segments_data import EvidenceQuestion, LongDocuments, find_collections, read_long_documents
 
 Span = tuple[str, int, int]
@@ -409,13 +409,7 @@ class Values:
         self.tokens.append(tokens)
 
 
-def run(
-    data: Path,
-    *,
-    collection: Sequence[str] = (),
-    questions: int = 100,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+def run(data: Path, *, collection: Sequence[str] = (), questions: int = 100, tell: Tell = silent) -> Figures:
     """Ask every collection at or below a folder, by every system at every budget.
 
     Args:
@@ -474,9 +468,7 @@ def reported(questions: Sequence[EvidenceQuestion], most: int) -> list[EvidenceQ
 
 
 def measured(
-    documents: LongDocuments,
-    questions: Sequence[EvidenceQuestion],
-    tell: Callable[[str], None] = lambda message: None,
+    documents: LongDocuments, questions: Sequence[EvidenceQuestion], tell: Tell = silent
 ) -> dict[Cell, Values]:
     """Return the values of every question by every index, route, system and budget."""
     known = MeasuredDocuments.of(documents.entries)

@@ -26,7 +26,7 @@ from catena.evaluation import GoldSpan
 from catena.library import prepare
 from catena.model import SOURCE, TITLE, digest, span_id
 from catena.structure import cut, headed_views, searchable, trimmed
-from catena_bench.collection import entry_of, read_collection, rows, stored
+from catena_bench.collection import entry_of, of_layout, read_collection, rows, stored
 
 _BETWEEN_PAGES = "\n\n"
 _DEEPEST = 3  # folders below the one that was named
@@ -81,12 +81,8 @@ def read_long_documents(folder: Path) -> LongDocuments:
     layout = _layout(folder)
     if layout is None:
         raise ParameterError("data", str(folder), "a folder of one of the layouts of `catena_bench.segments_data`")
-    try:
+    with of_layout(folder, "rows with all fields of its layout"):
         entries, questions = layout(folder)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ParameterError(
-            "data", str(folder), f"rows with all fields of its layout ({type(error).__name__}: {error})"
-        ) from None
     known = {entry.document.id for entry in entries}
     answered = tuple(each for each in questions if each.gold and {span.document_id for span in each.gold} <= known)
     return LongDocuments(name=folder.resolve().name, entries=entries, questions=answered)

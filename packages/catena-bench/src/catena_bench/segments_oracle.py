@@ -7,7 +7,7 @@ case says that it has ties); numbers are reported as the largest absolute differ
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from pathlib import Path
@@ -20,6 +20,7 @@ from catena import Chunk, Hit, Ranking, Scale, Services, segments
 from catena import run as run_step
 from catena.effects import FetchChunks, FetchText, Handler
 from catena.model import EvaluationError
+from catena_bench.figures import Figures, Tell, silent
 
 FILE = "segments_oracle.json"  # looked for where a folder is given
 CLOSE = 1e-9  # scores that differ by less are equal
@@ -36,11 +37,10 @@ _NAMES = {  # theirs -> ours
 _COLUMNS: dict[str, segments.LengthAdjustment] = {"v0.5.6": "boost_only", "seed_era": "scale"}
 _STRIDE = 1_000_000  # characters from one chunk's start to the next: longer than any chunk
 
-Figures = dict[str, float]
 Case = Mapping[str, Any]
 
 
-def run(data: Path, *, tell: Callable[[str], None] = lambda message: None) -> Figures:
+def run(data: Path, *, tell: Tell = silent) -> Figures:
     """Compare with a file of reference numbers.
 
     Args:
@@ -77,7 +77,7 @@ def _read(data: Path) -> Case:
     return content
 
 
-def _compared(oracle: Case, tell: Callable[[str], None]) -> Figures:
+def _compared(oracle: Case, tell: Tell) -> Figures:
     presets = oracle.get("presets", {})
     pipeline = [_pipeline_case(case, presets) for case in oracle.get("cases", ())]
     direct = [_direct_case(case) for case in oracle.get("direct_best_segments", ())]

@@ -6,22 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catena import Document, Entry, Services, run
 from catena.enrichment import StaticEmbedder
 from catena.library import Preparation, embed, prepare
-from catena.model import digest
+from catena.model import ViewVectors, digest
 from catena_bench.collection import read_collection, some_of_each_kind
 from catena_bench.synthetic_manuals import manual_markdown
 from catena_server import Action, IndexLayout, entry_actions, packed, unpacked
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from catena.model import ViewVectors
 
 NOISE = 0.5  # length of what is added to a look-alike's vector, which is of length 1
 GENERATED = 60  # manuals, where no collection is given
@@ -81,28 +76,34 @@ def material(data: Path | None, *, questions: int = 100, preparation: Preparatio
 
 
 def grown(base: ServerMaterial, layout: IndexLayout, *, seed: int = 0) -> Iterator[Action]:
-    """Yield what is written of the chunks of a collection, then of look-alikes of them, without an end.
+    """Yield what is written of the records and chunks of a collection, then of look-alikes of them, without an end.
 
     Of the n-th look-alike, documents and chunks have other ids; each critical term is followed by "mark n", as is the
     text, and random numbers are added to the vectors: another device of the same series, described in the same words.
-    Only chunks are written, no records of documents.
+    No pieces of texts are written.
     """
-    chunks = [
+    actions = [
         action
         for entry, vectors in base.entries
         for action in entry_actions(entry, vectors, layout)
-        if action.part == "chunks"
+        if action.part == "chunks" or (action.source or {})["record"] == "document"
     ]
-    yield from chunks
+    yield from actions
     random = np.random.default_rng(seed)
     for copy in count(1):
-        for action in chunks:
-            yield _look_alike(action, copy, random)
+        for action in actions:
+            yield _look_alike(action, copy, random) if action.part == "chunks" else _its_record(action, copy)
 
 
 def some(actions: Iterator[Action], number: int) -> list[Action]:
     """Return the next actions."""
     return list(islice(actions, number))
+
+
+def _its_record(action: Action, copy: int) -> Action:
+    source = action.source or {}
+    named = {name: f"{source[name]} mark {copy}" for name in ("document", "words")}
+    return replace(action, id=digest(action.id, str(copy)), source={**source, **named})
 
 
 def _look_alike(action: Action, copy: int, random: np.random.Generator) -> Action:

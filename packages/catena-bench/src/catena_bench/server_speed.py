@@ -21,7 +21,7 @@ from catena.effects import Handler, SearchFused, Step
 from catena.enrichment import StaticEmbedder
 from catena.retrieval import DEFAULT_ROUTES, retrieve
 from catena.store import LibraryStore
-from catena_bench.figures import percentiles
+from catena_bench.figures import Figures, Tell, percentiles, silent
 from catena_bench.server_material import ServerMaterial, grown, material, some
 from catena_bench.servers import elasticsearch
 from catena_server import (
@@ -51,9 +51,7 @@ ONE_REQUEST = "formula_one_request"
 SIZES = (10_000, 100_000, 1_000_000)
 PORTION = 5_000  # chunks made ready before the clock runs
 WARM = 10  # questions before the clock runs
-USUAL_BEST = 20.0  # BM25 that counts as 1, where one request is all there may be
 SETTLED_SECONDS = 600.0  # that merging may take after writing, at most
-Figures = dict[str, float]
 FIRST = 20
 CLOSE = 1e-4  # of a score: servers add in 32 bits
 PARITY_NAME = "catena-bench-parity"
@@ -148,7 +146,7 @@ def run(
     shards: int = 1,
     questions: int = 100,
     seed: int = 0,
-    tell: Callable[[str], None] = lambda message: None,
+    tell: Tell = silent,
 ) -> Figures:
     """Start Elasticsearch, fill one index with more and more chunks, and ask it at each size.
 
@@ -170,9 +168,9 @@ def run(
         `settle_seconds` of merging after it, `query_ms_p50.SYSTEM`, `query_ms_p95.SYSTEM`, `requests.SYSTEM` (calls
         to the server for one question, on average, ours only), and `disk_bytes` (of the chunks' primaries) with
         `disk_bytes.FIELD` for what takes most. SYSTEM is "formula" (all it takes until the ranking is fused_hits),
-        "formula_one_request" (counts of words known, and a fixed BM25 that counts as 1: one request), "retrieve" (the
-        default search), "langchain_hybrid" and "llamaindex_hybrid", where they are installed: a sum of vector search
-        and match, by the server's analysis.
+        "formula_one_request" (counts of words and the best documents known: the best BM25, and one request),
+        "retrieve" (the default search), "langchain_hybrid" and "llamaindex_hybrid", where they are installed: a sum
+        of vector search and match, by the server's analysis.
         `characters`: of a chunk, on average.
     """
     held = material(data, questions=questions)
@@ -223,7 +221,7 @@ def _fill(transport: Any, store: ServerStore, actions: Iterator[Action], number:
     services, to, seconds = _services(transport), targets(store.layout), 0.0
     while number > 0:
         portion = some(actions, min(PORTION, number))
-        number -= len(portion)
+        number -= sum(action.part == "chunks" for action in portion)
         start = perf_counter()
         run_step(send(portion, to, BulkOptions()), services).check("the benchmark's chunks")
         seconds += perf_counter() - start
@@ -263,12 +261,12 @@ def _ours(transport: ElasticsearchTransport, layout: IndexLayout, held: ServerMa
     one_request = ServerStore(
         transport, layout, ServerOptions(counts_seconds=3_600.0, fused=FusedOptions(exact=False))
     )
-    parts = ScoreFusion().parts
+    parts = ScoreFusion.hiqa().parts()
     weights = tuple(sorted((name, parts[name][0]) for name in ("dense", "keyword", "lexical")))
 
-    def formula(store: ServerStore, question: str, k: int, best: float | None) -> list[str]:
+    def formula(store: ServerStore, question: str, k: int) -> list[str]:
         vector = held.embedder.embed_query(question)
-        found = store.search_fused(SearchFused(query=question, k=k, weights=weights, vector=vector, best=best))
+        found = store.search_fused(SearchFused(query=question, k=k, weights=weights, vector=vector))
         if found is None:  # more critical terms than one request takes
             return []
         return [hit.chunk.id for hit in found.ranking.hits]
@@ -278,8 +276,8 @@ def _ours(transport: ElasticsearchTransport, layout: IndexLayout, held: ServerMa
         return [hit.chunk.id for hit in run_step(retrieve(question, k=k), services).hits]
 
     return {
-        "formula": lambda question, k: formula(ServerStore(transport, layout), question, k, None),
-        ONE_REQUEST: lambda question, k: formula(one_request, question, k, USUAL_BEST),
+        "formula": lambda question, k: formula(ServerStore(transport, layout), question, k),
+        ONE_REQUEST: lambda question, k: formula(one_request, question, k),
         "retrieve": searched,
     }
 
@@ -339,13 +337,8 @@ def _told(figures: Figures, size: int) -> str:
 
 
 def parity(
-    data: Path | None = None,
-    *,
-    questions: int = 1_000_000,
-    depth: int = 0,
-    nodes: int = 1,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+    data: Path | None = None, *, questions: int = 1_000_000, depth: int = 0, nodes: int = 1, tell: Tell = silent
+) -> Figures:
     """Put a collection into the embedded library and on an Elasticsearch that is started here, and ask both.
 
     Args:
@@ -357,10 +350,11 @@ def parity(
         tell: is told how far the run is.
 
     Returns:
-        For SYSTEM "retrieve" (the default search, shares of names included), "formula" (without names), and each
-        route: `same.SYSTEM`, the share of the questions whose first 20 are the same chunks in the same order;
-        `same_set.SYSTEM`, whose first 20 are the same chunks; `close.SYSTEM`, whose scores at each rank differ by at
-        most 1e-4; `largest.SYSTEM`, the largest difference at a rank. `n_questions`, `n_chunks`, `start_seconds`.
+        For SYSTEM "retrieve" (the default search, shares of names included), "formula" (HiQA's, without names: one
+        request of the server), and each route: `same.SYSTEM`, the share of the questions whose first 20 are the same
+        chunks in the same order; `same_set.SYSTEM`, whose first 20 are the same chunks; `close.SYSTEM`, whose scores
+        at each rank differ by at most 1e-4; `largest.SYSTEM`, the largest difference at a rank. `n_questions`,
+        `n_chunks`, `start_seconds`.
     """
     held = material(data, questions=questions)
     tell(f"{held.chunks:,} chunks, {len(held.questions):,} questions")
@@ -371,18 +365,13 @@ def parity(
         return figures | {"start_seconds": cluster.started_in, "n_shards": float(nodes)}
 
 
-def compared(
-    held: ServerMaterial,
-    one: Services,
-    other: Services,
-    *,
-    depth: int,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+def compared(held: ServerMaterial, one: Services, other: Services, *, depth: int, tell: Tell = silent) -> Figures:
     """Return how often two stores of the same chunks rank the same; see `parity`."""
     systems: Mapping[str, Callable[[str], Step[Ranking]]] = {
         "retrieve": partial(retrieve, k=FIRST, depth=depth, on_route_error="raise"),
-        "formula": partial(retrieve, k=FIRST, depth=depth, by_name=False, on_route_error="raise"),
+        "formula": partial(
+            retrieve, k=FIRST, depth=depth, fusion=ScoreFusion.hiqa(), by_name=False, on_route_error="raise"
+        ),
         **{route: partial(retrieve, k=FIRST, routes=(route,), on_route_error="raise") for route in DEFAULT_ROUTES},
     }
     figures = {"n_questions": float(len(held.questions)), "n_chunks": float(held.chunks)}

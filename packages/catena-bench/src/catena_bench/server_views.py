@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from catena import run as run_step
 from catena.enrichment import Keywords, Summaries, with_views
 from catena.library import embed
 from catena.model import DEFAULT, DEFAULT_VIEW
-from catena_bench.figures import percentiles
+from catena_bench.figures import Figures, Tell, percentiles, silent
 from catena_bench.server_material import ServerMaterial, grown, material
 from catena_bench.servers import elasticsearch
 from catena_server import Call, ElasticsearchTransport, IndexLayout, Transport, field_name, indexed_words
@@ -116,13 +116,8 @@ WAYS: Mapping[str, ViewLayout] = {"fields": Fields(), "nested": Nested(), "docum
 
 
 def run(
-    data: Path | None = None,
-    *,
-    chunks: int = 10_000,
-    questions: int = 100,
-    seed: int = 0,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+    data: Path | None = None, *, chunks: int = 10_000, questions: int = 100, seed: int = 0, tell: Tell = silent
+) -> Figures:
     """Start Elasticsearch, write the same chunks with three kinds of view in three layouts, and ask each.
 
     The views are made offline: the text under its headings, keywords, a summary. Writing goes round the layouts by
@@ -156,9 +151,7 @@ def run(
     return figures | {"start_seconds": cluster.started_in}
 
 
-def measured(
-    transport: Transport, rows: Sequence[ChunkViews], held: ServerMaterial, *, tell: Callable[[str], None]
-) -> dict[str, float]:
+def measured(transport: Transport, rows: Sequence[ChunkViews], held: ServerMaterial, *, tell: Tell) -> Figures:
     """Return the figures of one server; its indices are gone afterwards."""
     figures = {"n_chunks": float(len(rows)), "n_questions": float(len(held.questions))}
     try:
@@ -181,6 +174,8 @@ def _rows(held: ServerMaterial, seed: int) -> Iterator[ChunkViews]:
     """Yield chunks without an end that have every kind of view; a chunk without keywords has none, say."""
     layout = IndexLayout(name="views", dim=held.embedder.dim, embedder=held.embedder.identity)
     for action in grown(held, layout, seed=seed):
+        if action.part != "chunks":
+            continue
         source = action.source or {}
         words = {kind: source["words"].get(field_name(kind), "") for kind in KINDS}
         fields = {kind: field_name(DEFAULT if kind == DEFAULT_VIEW else kind) for kind in KINDS}
@@ -238,7 +233,7 @@ def _asked(transport: Transport, held: ServerMaterial) -> dict[str, float]:
     times: dict[str, list[float]] = {}
     found: dict[str, list[list[float]]] = {}
     for at, question in enumerate((*held.questions[:WARM], *held.questions)):
-        vector, words = held.embedder.embed_query(question).tolist(), indexed_words(question)
+        vector, words = held.embedder.embed_query(question).tolist(), indexed_words(question, "english")[1]
         for name, way in WAYS.items():
             bodies = {
                 "dense_max": way.nearest(vector, KINDS),

@@ -25,7 +25,8 @@ from catena_bench.collection import (
     read_collection,
     some_of_each_kind,
 )
-from catena_bench.figures import percentiles
+from catena_bench.figures import Figures, Tell, percentiles, silent
+from catena_bench.ranked_pieces import frameworks
 from catena_bench.views_retrievers import PlainBm25
 
 METHODS: Mapping[str, tuple[str, ...]] = {
@@ -43,13 +44,8 @@ System = Callable[[str, int, int | None], Ranked]
 
 
 def run(
-    data: Path,
-    *,
-    fusion: Fusion | None = None,
-    depth: int = 300,
-    questions: int | None = None,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+    data: Path, *, fusion: Fusion | None = None, depth: int = 300, questions: int | None = None, tell: Tell = silent
+) -> Figures:
     """Index the collection, ask every question by every method, and return the figures.
 
     Methods: each route alone; "fused" and "rank_fused", the library's search by score and by rank; and over the same
@@ -128,12 +124,10 @@ def _plain(library: Library, collection: SimilarDocuments) -> dict[str, System]:
     return {name: searcher(PlainBm25(of_chunks)) for name, of_chunks in texts.items()}
 
 
-def _peers(library: Library, depth: int, tell: Callable[[str], None]) -> dict[str, System]:
+def _peers(library: Library, depth: int, tell: Tell) -> dict[str, System]:
     """Return the frameworks' fusion retrievers over the library's routes, each asked once per question."""
-    try:
-        from catena_bench import peers
-    except ImportError as error:
-        tell(f"without LangChain's and LlamaIndex's retrievers ({error}). Try: pip install 'catena-bench[peers]'")
+    peers = frameworks(tell)
+    if peers is None:
         return {}
 
     @lru_cache(maxsize=64)
@@ -142,8 +136,8 @@ def _peers(library: Library, depth: int, tell: Callable[[str], None]) -> dict[st
             retrieve(question, k=hits, depth=hits, routes=(route,), on_route_error="raise"), library.services
         )
 
-    def over(build: peers.Build, *names: str) -> System:
-        def route(name: str, hits: int) -> peers.Ranked:
+    def over(build: Callable[..., Callable[[str], list[str]]], *names: str) -> System:
+        def route(name: str, hits: int) -> Callable[[str], Ranking]:
             return lambda question: ranked(question, name, hits)
 
         usual, deep = (build([route(name, hits) for name in names], hits) for hits in (USUAL_DEPTH, depth))
@@ -169,12 +163,8 @@ def _query_times(
 
 
 def _quality(
-    systems: Mapping[str, System],
-    questions: Sequence[CollectionQuestion],
-    judge: Judge,
-    depth: int,
-    tell: Callable[[str], None],
-) -> dict[str, float]:
+    systems: Mapping[str, System], questions: Sequence[CollectionQuestion], judge: Judge, depth: int, tell: Tell
+) -> Figures:
     """Ask every question by every system; a question's rankings are not kept."""
     recall: defaultdict[str, list[float]] = defaultdict(list)
     index: defaultdict[str, list[float]] = defaultdict(list)

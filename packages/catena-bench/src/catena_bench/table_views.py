@@ -8,7 +8,7 @@ other documents. Both are measured, on generated tables whose truth is known and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,7 @@ from catena.evaluation import chunks_of_items, compare, embedding_shift, unit_ro
 from catena.library import Preparation, prepare
 from catena.structure import TABLE, table_views
 from catena_bench.collection import read_collection, some_of_each_kind
+from catena_bench.figures import Figures, Tell, silent
 from catena_bench.graph_data import KeptVectors
 from catena_bench.synthetic_manuals import PARTS
 from catena_bench.views_retrievers import MINILM, minilm_path
@@ -140,8 +141,8 @@ def run(
     model: str | None = None,
     questions: int | None = None,
     most_tables: int = MOST_TABLES,
-    tell: Callable[[str], None] = lambda message: None,
-) -> dict[str, float]:
+    tell: Tell = silent,
+) -> Figures:
     """Measure both sets with every embedding that is installed.
 
     Args:
@@ -330,7 +331,7 @@ def _sizes(name: str, chosen: TableSet) -> dict[str, float]:
     }
 
 
-def _embedders(model: str | None, tell: Callable[[str], None]) -> tuple[dict[str, Embedder], int]:
+def _embedders(model: str | None, tell: Tell) -> tuple[dict[str, Embedder], int]:
     """Return the embedders by label, and how many are left out."""
     found: dict[str, Embedder] = {"static": StaticEmbedder()}
     missing = [name for name in ("sentence_transformers", MINILM) if find_spec(name) is None]

@@ -27,10 +27,11 @@ from rich.console import Console
 
 from catena import ParameterError, Services
 from catena.cli.failures import check_targets
-from catena.cli.llm_options import ModelOptions, Spending
+from catena.cli.llm_options import ModelOptions
 from catena.cli.options import grouped
 from catena.effects import Plan
 from catena_bench import tables_forms, tables_schemes
+from catena_bench.figures import Tell
 from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
 from catena_bench.tables_asking import Asker, Ledger, by_purpose, planning
 from catena_bench.tables_asking import asking as asking_for
@@ -111,7 +112,7 @@ def make(
     retrievers: Sequence[Retriever],
     choice: TableChoice,
     ask: Asker,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> tuple[tuple[tables_schemes.TableMaterial, ...], tuple[tables_forms.PaperTable, ...]]:
     """Make of the documents what the tables need, search it, and let answers be judged if that was chosen.
 
@@ -177,7 +178,7 @@ def _searched(
     materials: Sequence[tables_schemes.TableMaterial],
     retrievers: Sequence[Retriever],
     how: tables_schemes.SchemeRun,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Iterator[tuple[str, Sequence[tables_schemes.Searched]]]:
     for retriever in retrievers:
         found = []
@@ -251,7 +252,7 @@ def tables(
         sources = tables_schemes.read_tabled_documents(data, questions)
         run = _Run(sources, engines, choice, llm or "", teller("tables", console))
         with services_of(llm, asking, dry=plan) as services:
-            text, figures = run.planned(services, asking.spending) if plan else run.done(services)
+            text, figures = run.planned(services, asking) if plan else run.done(services)
     if json_file is not None:
         write_figures(figures, json_file)
     if markdown is None or plan:
@@ -268,7 +269,7 @@ class _Run:
     retrievers: tuple[Retriever, ...]
     choice: TableChoice
     model: str
-    tell: Callable[[str], None]
+    tell: Tell
 
     @property
     def embedder(self) -> Dense:
@@ -304,10 +305,10 @@ class _Run:
             figures |= tables_forms.figures_of(each)
         return tables_forms.document_of("MC-indexing on these documents", told, found), figures
 
-    def planned(self, services: Services, spending: Spending) -> tuple[str, Mapping[str, float | str]]:
+    def planned(self, services: Services, asking: ModelOptions) -> tuple[str, Mapping[str, float | str]]:
         """Say what the model would be asked, and ask nothing."""
         plans: list[Plan] = []
-        tariff = spending.tariff()
+        tariff = asking.tariff()
         ask = planning(services, self.embedder, plans, tariff)
         make(self.sources, self.retrievers, self.choice, ask, self.tell)
         usages = by_purpose(plans)
@@ -319,7 +320,7 @@ class _Run:
                 f"{key}.calls": usage.calls, f"{key}.tokens_in": usage.input_tokens,
                 f"{key}.tokens_out_at_most": usage.output_tokens, f"{key}.cost_at_most": usage.cost,
             }  # fmt: skip
-            cost = f", {usage.cost:,.2f} at most" if spending.priced else ""
+            cost = f", {usage.cost:,.2f} at most" if asking.priced else ""
             lines.append(
                 f"{purpose}: {usage.calls:,} calls, {usage.input_tokens:,} tokens in, "
                 f"at most {usage.output_tokens:,} out{cost}"

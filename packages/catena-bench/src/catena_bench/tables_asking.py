@@ -19,6 +19,7 @@ from catena.enrichment.views import PLANNED
 from catena.model import EvaluationError, digest
 from catena_bench.baselines import PURPOSE as UNITS
 from catena_bench.baselines import planned_answer
+from catena_bench.figures import Tell
 from catena_bench.judges import PURPOSE as JUDGE
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class Ledger:
         task.tokens_in += reply.input_tokens
         task.tokens_out += reply.output_tokens
 
-    def clock(self, tell: Callable[[str], None]) -> Callable[[Event], None]:
+    def clock(self, tell: Tell) -> Callable[[Event], None]:
         """Return a listener to the events of a run: it takes the time of each purpose, and tells how far the run is.
 
         Of requests side by side the sum of their ends minus that of their starts is the sum of their times.
@@ -95,7 +96,7 @@ class Ledger:
         return hear
 
 
-def asking(services: Services, embedder: Embedder, ledger: Ledger, tell: Callable[[str], None]) -> Asker:
+def asking(services: Services, embedder: Embedder, ledger: Ledger, tell: Tell) -> Asker:
     """Return a function that follows steps: by the model of `services`, vectors by `embedder`, not journalled."""
     told = replace(services, progress=ledger.clock(tell))
 

@@ -35,7 +35,7 @@ from catena.effects import Embedder
 from catena.enrichment import Keywords, StaticEmbedder, Summaries, make_views
 from catena.model import EvaluationError
 from catena.structure import passages_of
-from catena_bench.figures import PERCENT, ROUNDS, mean_figures
+from catena_bench.figures import PERCENT, ROUNDS, Figures, Tell, mean_figures, silent
 from catena_bench.views_data import METHODS, AskedDocument, Units, read_asked_documents, units_by_kind
 from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
 
@@ -74,7 +74,8 @@ def by_score(lexical: Scores, cosines: Scores, passages: Scores | None = None, h
     if passages is not None:
         words = (1 - how.passages) * words + how.passages * _of_best(passages)
     near = np.where(np.isfinite(cosines), (1 + cosines) / 2, 0.0)
-    return how.alpha * near + (1 - how.alpha) * words
+    alpha = how.parts()["dense"][0]
+    return alpha * near + (1 - alpha) * words
 
 
 def _of_best(lexical: Scores) -> Scores:
@@ -331,9 +332,7 @@ def passages_read(
         yield evaluation.spans_of(hit.chunk for hit in drive(step, services).hits)
 
 
-def run(
-    data: Path, *, questions: int | None = None, tell: Callable[[str], None] = lambda message: None
-) -> dict[str, float]:
+def run(data: Path, *, questions: int | None = None, tell: Tell = silent) -> Figures:
     """Ask every question of its own document, by every method and retriever, and return the figures.
 
     Args:
@@ -360,7 +359,7 @@ def run(
     return measured
 
 
-def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Callable[[str], None]) -> dict[str, float]:
+def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Tell) -> Figures:
     units = {method: units_of(asked) for method, units_of in METHODS.items()}
     sections = units["sections"].chunks
     measured: dict[str, float] = {

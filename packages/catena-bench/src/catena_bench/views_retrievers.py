@@ -28,6 +28,7 @@ from catena.backends import TfidfScorer
 from catena.effects import Embedder
 from catena.enrichment import StaticEmbedder
 from catena.retrieval import Bm25Scorer
+from catena_bench.figures import Tell
 
 _WORD = re.compile(r"\w+")
 K1, B = 1.5, 0.75
@@ -125,7 +126,8 @@ class ReferenceBm25:
         index.index(self._words(texts), show_progress=False)
 
         def scores(questions: Sequence[str]) -> Scores:
-            scored = np.stack([np.asarray(index.get_scores(words), np.float64) for words in self._words(questions)])
+            found = [index.get_scores(words) if words else np.zeros(len(texts)) for words in self._words(questions)]
+            scored = np.stack(found).astype(np.float64)
             return np.where(scored > 0, scored, -np.inf)
 
         return scores
@@ -172,7 +174,7 @@ class Dense:
         return np.stack([self._kept[text, truncated] for text in texts])
 
 
-def retrievers(tell: Callable[[str], None]) -> tuple[list[Retriever], list[str]]:
+def retrievers(tell: Tell) -> tuple[list[Retriever], list[str]]:
     """Return the retrievers that can work here, and the names of those whose packages are not installed."""
     found: list[Retriever] = [ReferenceBm25(), Bm25("lexical"), Dense("static", StaticEmbedder())]
     skipped: list[str] = []

@@ -7,16 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from zlib import compress
+
+import numpy as np
 
 from catena import Chunk, Document, Entry, Outcome, Section, View
 from catena.model import DEFAULT, Figure, ParameterError, ViewVectors, digest, embedded_view
-from catena.text import names_of, patterns_of, unspaced
+from catena.store import WHOLE
+from catena.text import language_of_document, names_of, patterns_of, unspaced
 from catena_server.encoding import indexed_words, packed, sendable
 from catena_server.filters import facet_fields, fields_seen
-from catena_server.index_layout import REPEAT, IndexLayout, Part, field_name, repeated
+from catena_server.index_layout import REPEAT, IndexLayout, Part, field_name, language_mark, repeated
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -56,10 +59,11 @@ def _chunk_actions(entry: Entry, vectors: ViewVectors, layout: IndexLayout) -> I
         views[view.chunk_id].append(view)
     rows: defaultdict[int, list[tuple[str, str, NDArray[np.float32]]]] = defaultdict(list)
     names = vectors.digests or ("",) * len(vectors.kinds)
+    language = language_of_document(entry.document.text)
     for at, kind, name, row in zip(vectors.chunks, vectors.kinds, names, vectors.rows, strict=True):
         rows[at].append((kind, name, row))
     for at, chunk in enumerate(entry.chunks):
-        found_by = _ways(chunk, views[chunk.id], rows[at], layout)
+        found_by = _ways(chunk, views[chunk.id], rows[at], layout, language)
         terms = entry.terms[at] if entry.terms else ()
         source = _place(chunk, entry.document) | _terms(terms) | found_by
         yield Action(op="index", part="chunks", id=chunk.id, source=source)
@@ -99,12 +103,19 @@ def _terms(terms: Sequence[str]) -> Source:
 
 
 def _ways(
-    chunk: Chunk, views: Sequence[View], rows: Iterable[tuple[str, str, NDArray[np.float32]]], layout: IndexLayout
+    chunk: Chunk,
+    views: Sequence[View],
+    rows: Iterable[tuple[str, str, NDArray[np.float32]]],
+    layout: IndexLayout,
+    language: str,
 ) -> Source:
-    """Return the fields of a chunk's views and vectors, of each kind one or several."""
+    """Return the fields of a chunk's views and vectors, of each kind one or several; `language` is the document's."""
     words: defaultdict[str, list[str]] = defaultdict(list)
+    languages: set[str] = set()
     for view in views:
-        words[view.kind].append(indexed_words(view.text))
+        own, said = indexed_words(view.text, language)
+        words[view.kind].append(said)
+        languages |= {language_mark(own, view.kind)} if own else set()
     numbers: defaultdict[str, list[list[float] | str]] = defaultdict(list)
     marks: list[list[str | bool]] = []
     for kind, name, row in rows:
@@ -117,6 +128,7 @@ def _ways(
         "views": [[view.kind, None if view.text == chunk.text else sendable(view.text), view.made] for view in views],
         "rows": marks,
         "embedded": embedded_view(view.kind for view in views),
+        "languages": sorted(languages),
     }
     for kind in sorted({*words, *numbers}):
         if (nested := layout.nested(kind)) is not None:
@@ -182,8 +194,6 @@ def _chunk_problems(entry: Entry) -> Iterator[str]:
 
 
 def _vector_problems(entry: Entry, vectors: ViewVectors, layout: IndexLayout) -> Iterator[str]:
-    import numpy as np
-
     n = len(vectors.chunks)
     counts = (len(vectors.kinds), len(vectors.digests or vectors.kinds), len(vectors.rows))
     if counts != (n, n, n):
@@ -209,6 +219,7 @@ Op: TypeAlias = Literal["index", "delete"]
 Source: TypeAlias = dict[str, Any]
 
 PIECE: Final = 65_536  # code points in one piece of a text
+LONGEST_TEXT: Final = 200_000  # code points whose words count for a whole document: a server holds them four times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,17 +250,20 @@ def figure_id(document_id: str, number: int) -> str:
 
 def record_action(entry: Entry) -> Action:
     """Return the writing of the record of a document all of which is written."""
-    return _record(entry.document.id, _about(entry) | {"rest": sendable(_rest(entry))})
+    document = entry.document
+    language, words = indexed_words(f"{document.title}\n{document.text}"[:LONGEST_TEXT])
+    found_by = {"words": words, "languages": [language_mark(language, WHOLE)] if language else []}
+    return _record(document.id, _about(entry) | {"rest": sendable(_rest(entry))} | found_by)
 
 
 def writing_action(whole: Action, earlier: Mapping[str, Any]) -> Action:
-    """Return the writing of a document's record before anything else of it is written.
+    """Return the writing of a document's record before anything else of it is written: without its words.
 
     Args:
         whole: the record that the document is to have.
         earlier: what of older versions may still be there; see `writing`.
     """
-    about = dict(whole.source or {})
+    about = {name: value for name, value in (whole.source or {}).items() if name not in ("words", "languages")}
     rest = {"chunk_ids": about["rest"]["chunk_ids"], "earlier": earlier}
     return replace(whole, source=about | {"state": "writing", "rest": rest})
 
@@ -308,6 +322,7 @@ def _rest(entry: Entry) -> Source:
         "media_type": document.media_type,
         "page_starts": document.page_starts,
         "page_labels": document.page_labels,
+        **({"printed": base64.b64encode(compress(document.printed)).decode()} if document.printed else {}),
         "metadata": document.metadata,
         "sections": [_section(section) for section in entry.sections],
         "has_terms": bool(entry.terms),

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 from annotated_types import Ge, Lt
 
 from catena.effects import Failed, Step
-from catena.model import ServerError, ServiceError, check_options
+from catena.model import Checked, ServerError, ServiceError
 from catena_server.actions import Action
 from catena_server.calls import Call, Pause
 from catena_server.index_layout import Part
@@ -29,7 +29,7 @@ _LINE = 100  # bytes that say what is to be done with a document, about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkOptions:
+class BulkOptions(Checked):
     """Limits of one bulk call and of the waiting for a busy server.
 
     Attributes:
@@ -46,9 +46,6 @@ class BulkOptions:
     attempts: Annotated[int, Ge(1)] = 8
     base_seconds: Annotated[float, Ge(0), Lt(inf)] = 0.5
     max_seconds: Annotated[float, Ge(0), Lt(inf)] = 30.0
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def pause(self, attempt: int) -> float:
         """Return the seconds between an attempt, from 1, and the next."""

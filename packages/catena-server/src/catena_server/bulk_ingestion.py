@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from catena import Journal, Outcome, Services, View, run
-from catena.effects import Cancel, Failed, Step, together
+from catena.effects import Cancel, Step, all_together
 from catena.library import (
     SIDE_BY_SIDE,
     STOPPING,
@@ -257,11 +257,8 @@ def prepare_batch(inputs: Sequence[Input], recipe: Recipe, services: Services | 
         with recipe.opened() as opened:
             return prepare_batch(inputs, recipe, opened)
     files = _files(recipe, services)
-    results = run(together([_taken(files, given, recipe) for given in inputs]), services)
-    for result in results:
-        if isinstance(result, Failed):
-            raise result.error
-    return PreparedBatch(documents=tuple(result for result in results if not isinstance(result, Failed)))
+    results = run(all_together([_taken(files, given, recipe) for given in inputs]), services)
+    return PreparedBatch(documents=tuple(results))
 
 
 def _taken(files: FileIngestion, given: Input, recipe: Recipe) -> Step[PreparedDocument]:

@@ -16,13 +16,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from catena.effects import Cancel
 from catena.model import CancelledError, CatenaError, ParameterError, ServiceError
-
-if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
 
 T = TypeVar("T")
 R = TypeVar("R")

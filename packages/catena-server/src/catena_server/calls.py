@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from catena.effects import Failed, Step, ask, together
+from catena.effects import Step, all_together, ask
 from catena.model import LibraryError, ServerError
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "HEAD"]
@@ -201,11 +201,7 @@ def kept_by_id(alias: str, ids: Iterable[str], params: Mapping[str, Any], *, pur
 
 def side_by_side(*steps: Step[Any]) -> Step[list[Any]]:
     """Return the results of steps that need not wait for each other; the first failure is raised."""
-    results = yield from together(steps)
-    for result in results:
-        if isinstance(result, Failed):
-            raise result.error
-    return results
+    return (yield from all_together(steps))
 
 
 def page_of(

@@ -13,12 +13,12 @@ from urllib.parse import unquote
 
 from catena import Entry, Outcome, View
 from catena.effects import Step, ask
-from catena.model import Figure, IngestState, LibraryError, UnknownDocumentError
+from catena.model import MOST_VALUES, Figure, IngestState, LibraryError, UnknownDocumentError, distinct
 from catena.store import DocumentInfo
 from catena_server.actions import figure_id, piece_id, record_id
 from catena_server.calls import Call, Cursor, Flavour, ResultPage, kept_by_id, page_of, quoted, search_call, searched
 from catena_server.encoding import restored
-from catena_server.filters import field_of
+from catena_server.filters import facet_value, facets_of, field_of
 from catena_server.index_layout import PARTS, IndexLayout, Part, refresh
 from catena_server.restoring import StoredChunk, entry_of, figure_of, of_our_form, outcome_of, stored_chunk
 from catena_server.writing import fingerprints
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PAGE = 500  # items; a chunk with its vectors has some 20 kB
 _FIELDS = 1_000  # names of fields that are told; with more, a misspelled one is not noticed
-_FOUND_BY = "words,vectors,facets,several_*"  # of a chunk, that no entry is made from
+_FOUND_BY = "words,languages,vectors,facets,several_*"  # of a chunk, that no entry is made from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def export(
         size: chunks in a page.
     """
     query = {"match_all": {}} if document_id is None else {"term": {"document": document_id}}
-    body: dict[str, Any] = {"query": query, "_source": {"excludes": ["words", "facets"]}}
+    body: dict[str, Any] = {"query": query, "_source": {"excludes": ["words", "languages", "facets"]}}
     if flavour == "elasticsearch":  # which leaves vectors out of the source
         body["fields"] = ["vectors.*", "several_*.vector"]
     sort = ("document", "position", "id")
@@ -175,6 +175,27 @@ def field_names(layout: IndexLayout) -> Step[frozenset[str]]:
     if known.get("sum_other_doc_count") or None in fields:
         return frozenset()
     return frozenset(field for field in fields if field is not None)
+
+
+def field_values(names: Sequence[str], layout: IndexLayout) -> Step[dict[str, tuple[Any, ...] | None]]:
+    """Return the values of fields, sorted as text; None of a field with more than can be told, or too long ones."""
+    aggregations = {
+        f"{group}{place}": {"terms": {"field": field, "size": MOST_VALUES}}
+        for place, name in enumerate(names)
+        for group, field in facets_of(name).items()
+    }
+    body = {"size": 0, "track_total_hits": False, "aggs": aggregations}
+    found = (yield from searched(layout.alias("chunks"), body, purpose="values"))["aggregations"]
+
+    def told(place: int) -> tuple[Any, ...] | None:
+        groups = {group: found[f"{group}{place}"] for group in facets_of("")}
+        if any(one.get("sum_other_doc_count") for one in groups.values()):
+            return None
+        keys = [(group, bucket["key"]) for group, one in groups.items() for bucket in one["buckets"]]
+        values = [facet_value(group, key) for group, key in keys]
+        return None if None in values or len(values) > MOST_VALUES else distinct(values)
+
+    return {name: told(place) for place, name in enumerate(names)}
 
 
 def stats(layout: IndexLayout) -> Step[ServerStats]:

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from catena.model import digest
-from catena.text import tokenise
+from catena.text import searched_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,16 +73,20 @@ def unpacked(value: str | Sequence[float]) -> NDArray[np.float32]:
 LONGEST = 255  # UTF-16 units in a token: the server's "whitespace" analyzer cuts what is longer into several
 
 
-def indexed_words(text: str) -> str:
-    """Return the words of a text, joined by spaces: for `words.KIND`, and for what searches it.
+def indexed_words(text: str, otherwise: str = "") -> tuple[str, str]:
+    """Return the language of a text, "" for none, and its words as they are indexed, joined by spaces.
 
-    A word that the server would cut stands as a hash of itself, so that it counts as one word, as in the embedded
-    library, and is found when a question says it.
+    Words are stems, as in the embedded library. One that the server would cut stands as a hash of itself, so that it
+    counts as one word, and is found when a question says it.
+
+    Args:
+        text: a view, or a whole document.
+        otherwise: its language, where it is too short to tell.
     """
-    words = tokenise(text)
+    language, words = searched_words(text, otherwise)
     if 2 * max(map(len, words), default=0) > LONGEST:  # a code point is one unit or two
         words = [indexed_word(word) for word in words]
-    return " ".join(words)
+    return language, " ".join(words)
 
 
 def indexed_word(word: str) -> str:

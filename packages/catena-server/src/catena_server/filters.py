@@ -105,6 +105,20 @@ def field_of(key: str) -> str | None:
     return "" if key == "%" else unquote(key, errors="surrogatepass")
 
 
+def facets_of(name: str) -> dict[str, str]:
+    """Return by group the facets in which a field's values stand, whole or not."""
+    return {group: f"facets.{group}.{_key(name)}" for group in FACETS if group != "parts"}
+
+
+def facet_value(group: str, indexed: Any) -> Any:
+    """Return the value that a facet holds; None where it does not hold the whole."""
+    if group in ("long", "i") or (isinstance(indexed, str) and "\ud7ff" in indexed):
+        return None
+    if group == "b":
+        return bool(indexed)
+    return int(indexed) if group == "n" and float(indexed).is_integer() else indexed
+
+
 class _Refused(Exception):
     """A filter asks for something that a server cannot do; the message says what."""
 

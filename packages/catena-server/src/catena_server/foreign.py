@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from catena import Chunk, Hit, Provenance, Ranking, Scale, Services, arun, run
 from catena.effects import Fused, Handler, Retry, Search, SearchFused, Step, ask
 from catena.model import LibraryError, ModelMismatchError, ParameterError
@@ -38,7 +40,6 @@ from catena_server.fused_search import FormulaWeights, ScoreParts, SeenChunks, T
 from catena_server.queries import DENSE, KEYWORD, LEXICAL, count_of, ladder
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -150,7 +151,7 @@ class ForeignStore:
                 return None
             vector = _vector(request.vector, field, self.index)
         allowed = self._allowed(request, types)
-        best = (yield from self._best(request, types, allowed)) if LEXICAL in weights else 0.0
+        best = (yield from self._best(request.query, types, allowed)) if LEXICAL in weights else 0.0
         terms = (yield from self._terms(request.query, types)) if self._has_terms(weights) else ()
         if len(terms) > MOST_TERMS:
             return None
@@ -165,12 +166,12 @@ class ForeignStore:
     def _has_terms(self, weights: Mapping[str, float]) -> bool:
         return KEYWORD in weights and self.fields.critical_field is not None
 
-    def _best(self, request: SearchFused, types: ForeignFields, allowed: Clause) -> Step[float]:
-        """Return the BM25 that counts as 1: that which was given, or the best of any hit."""
+    def _best(self, query: str, types: ForeignFields, allowed: Clause) -> Step[float]:
+        """Return the BM25 that counts as 1: the best of any hit."""
         self._text_field(types)
-        if request.best is not None or not request.query.strip():
-            return request.best or 0.0
-        body = {**lexical_body(request.query, 1, self.fields, allowed), "_source": False}
+        if not query.strip():
+            return 0.0
+        body = {**lexical_body(query, 1, self.fields, allowed), "_source": False}
         reply = yield from self._asked(body)
         return max((float(hit["_score"]) for hit in reply["hits"]["hits"]), default=0.0)
 
@@ -336,8 +337,6 @@ def _keys(where: Any) -> set[str]:
 
 def _vector(vector: Any, field: FieldType, index: str) -> NDArray[np.float32] | None:
     """Return the question's vector at unit length; None where it points nowhere."""
-    import numpy as np
-
     if vector is None:
         raise ParameterError("vector", None, "the question's vector: services need an embedder")
     row: NDArray[np.float32] = np.asarray(vector, dtype=np.float32)

@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard, cast
 
-from catena import Chunk
-from catena.model import (
-    ChunkKind,
-    FilterError,
-    LibraryError,
-    ParameterError,
-    Scalar,
-    Where,
-    check,
-    check_options,
-    matches,
-)
+from catena import Chunk, FilterError
+from catena.model import ChunkKind, LibraryError, ParameterError, Scalar, Where, check, check_options, matches
 from catena.text import is_border, normalise_query
 from catena_server.filters import ALL, NONE, Clause, all_of, any_of, negated, written
 

@@ -1,7 +1,8 @@
 """Rank by HiQA's whole formula on a server: in one request, and as many more as make the ranking exact.
 
-Counts first (which words and terms there are), then the best BM25, then the formula. What that leaves open is asked
-next: the chunks that words and terms alone may lift into the ranking, and vectors that were not compared.
+Counts first (which words and terms there are) and the best documents, then the best BM25, then the formula. What that
+leaves open is asked next: the chunks that words and terms alone may lift into the ranking, and vectors that were not
+compared.
 
 Words and terms are exact for every chunk that a server returns; only the vectors of the nearest k are compared. So a
 chunk whose vector was not has at most the score of its words and terms, and the part of the k-th neighbour.
@@ -19,7 +20,7 @@ from annotated_types import Ge, Le
 
 from catena import Hit, Provenance, Ranking, Scale
 from catena.effects import Certificate, Fused, SearchFused, Step
-from catena.model import DEFAULT_VIEW, ParameterError, ServerError, check_options
+from catena.model import DEFAULT_VIEW, Checked, ParameterError, ServerError
 from catena_server.calls import side_by_side
 from catena_server.index_layout import IndexLayout
 from catena_server.queries import (
@@ -30,6 +31,7 @@ from catena_server.queries import (
     MOST_VALUES,
     Formula,
     Nearest,
+    Query,
     count_of,
     explained,
     formula_body,
@@ -43,18 +45,16 @@ from catena_server.route_search import (
     ROUTES,
     TERMS_VIEW,
     QueryOptions,
-    TermCounts,
-    asked_words,
+    best_documents,
     checked_vector,
     cosine_of,
     emptiness,
     filters_of,
-    find_counts,
     find_values,
     nearest_to,
     over_all_shards,
     spans_of,
-    words_of,
+    words_asked,
 )
 
 MOST_COMPARED = 1_000  # chunks whose vectors are compared by one further request
@@ -67,7 +67,7 @@ _LEAST_PART = 1e-5  # of a nested vector, which is what the named parts leave of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusedOptions:
+class FusedOptions(Checked):
     """Limits of the requests for one ranking by the formula.
 
     Attributes:
@@ -84,9 +84,6 @@ class FusedOptions:
     word_rows: Annotated[int, Ge(1), Le(MOST)] = 100
     most_rounds: Annotated[int, Ge(0)] = 6
     exact: bool = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +175,16 @@ def prepared(
     request: SearchFused, weights: Mapping[str, float], layout: IndexLayout, how: QueryOptions, options: FusedOptions
 ) -> Step[FusedQuestion | None]:
     """Return the question with all that its one request needs to know; None where that cannot hold its terms."""
-    words_asked = words_of(request.query if weights[LEXICAL] else "")
+    by_words = request.query if weights[LEXICAL] else ""
     spans = spans_of(request.query if weights[KEYWORD] else "")
-    counts: TermCounts = yield from find_counts(layout, how.counts, words=words_asked, spans=spans)
-    words = asked_words(words_asked, counts.telling(), counts.words)
+    (words, counts), documents = yield from side_by_side(
+        words_asked(by_words, layout, how.counts, spans=spans), best_documents(by_words, layout, how)
+    )
     filters = filters_of(request)
+    asked = words_query(words, layout, documents=documents)
     best, values = yield from side_by_side(
-        _best(request, words, filters, layout, how), find_values(counts.named_in(request.query), layout, how.counts)
+        _best(asked if words else None, filters, layout, how),
+        find_values(counts.named_in(request.query), layout, how.counts),
     )
     if len(values) > MOST_VALUES:
         return None
@@ -200,6 +200,7 @@ def prepared(
             lexical=weights[LEXICAL],
             keyword=weights[KEYWORD],
             best=best / how.dialect.bm25_unit,
+            documents=documents,
             filters=filters,
         ),
         layout=layout,
@@ -208,17 +209,11 @@ def prepared(
     )
 
 
-def _best(
-    request: SearchFused,
-    words: Sequence[tuple[str, int]],
-    filters: Sequence[Mapping[str, Any]],
-    layout: IndexLayout,
-    how: QueryOptions,
-) -> Step[float]:
-    """Return the BM25 that counts as 1: that which was given, or the best of any chunk under the filter."""
-    if request.best is not None or not words:
-        return request.best or 0.0
-    body = {**how.dialect.body(should=[words_query(words, layout)], filters=filters), **rows_of(1)}
+def _best(asked: Query | None, filters: Sequence[Query], layout: IndexLayout, how: QueryOptions) -> Step[float]:
+    """Return the BM25 that counts as 1: the best of any chunk under the filter."""
+    if asked is None:
+        return 0.0
+    body = {**how.dialect.body(should=[asked], filters=filters), **rows_of(1)}
     rows = yield from rows_found(layout, body, _SCORES | over_all_shards(layout))
     return max((round(row["_score"] * how.dialect.bm25_unit, DECIMALS) for row in rows), default=0.0)
 

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from catena import arun, run
+from catena import ParameterError, arun, run
 from catena.effects import Retry, Step, ask
-from catena.model import (
-    MENTION,
-    MENTIONED,
-    Edge,
-    LibraryError,
-    Neighbourhood,
-    Nodes,
-    ParameterError,
-    ServerError,
-    WordCounts,
-)
+from catena.model import MENTION, MENTIONED, Edge, LibraryError, Neighbourhood, Nodes, ServerError, WordCounts
 from catena.text import word_keys
 from catena_server.calls import Call, Transport, quoted
 from catena_server.graph_nodes import (
@@ -42,16 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catena import Chunk
-    from catena.effects import (
-        CheckGraph,
-        CountEdges,
-        CountWords,
-        DescribeEdges,
-        Expand,
-        FetchById,
-        FetchNodes,
-        FindCovering,
-    )
+    from catena.effects import CheckGraph, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
     from catena.model import Edge
     from catena_server.graph_nodes import GraphNode
 
@@ -169,14 +150,6 @@ class ServerGraph:
     async def adescribe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
         """As `describe_edges`."""
         return await self._arun(lambda cache: describe_edges(cache, request))
-
-    def count_edges(self, request: CountEdges) -> tuple[int, ...]:
-        """Return how many neighbours nodes have, by whatever kinds; 0 for what it does not have."""
-        return self._run(lambda cache: count_edges(cache, request))
-
-    async def acount_edges(self, request: CountEdges) -> tuple[int, ...]:
-        """As `count_edges`."""
-        return await self._arun(lambda cache: count_edges(cache, request))
 
     def _run(self, work: Callable[[NodeCache], Step[T]]) -> T:
         return run(self._of_one_graph(work), self._services)
@@ -335,12 +308,6 @@ def describe_edges(cache: NodeCache, request: DescribeEdges) -> Step[tuple[Edge 
     flat = yield from _nodes_read(cache, [chunk_id for pair in request.pairs for chunk_id in pair])
     pairs = zip(flat[::2], flat[1::2], strict=True)
     return tuple(edge_between(one, other, cache.about.kinds) for one, other in pairs)
-
-
-def count_edges(cache: NodeCache, request: CountEdges) -> Step[tuple[int, ...]]:
-    """Return how many neighbours nodes have."""
-    found = yield from _nodes_read(cache, request.chunk_ids)
-    return tuple(0 if node is None else len(node.neighbours) for node in found)
 
 
 def _whole(cache: NodeCache, chunk_ids: Sequence[str]) -> Step[list[GraphNode]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena import Chunk
-from catena.model import FrozenMetadata, LibraryError, ParameterError, digest, plain_metadata
+from catena.model import FrozenMetadata, LibraryError, PageBox, ParameterError, digest, plain_metadata
 from catena_server.index_layout import META
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def listing() -> dict[str, Any]:
 
 
 _FLOATS = "<f4"  # 32-bit floats, little-endian on every machine
-_CHUNK = tuple(field.name for field in fields(Chunk))
+_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "boxes")  # which few have
 _RANGES = ("path", "pages", "page_labels", "lines")  # of a chunk: tuples, of which JSON makes lists
 
 
@@ -202,6 +202,7 @@ def source_of(node: GraphNode) -> dict[str, Any]:
     c = replace(node.chunk, metadata=plain_metadata(node.chunk.metadata, f"chunk {node.chunk.id!r}"))
     rest = {
         "chunk": [getattr(c, name) for name in _CHUNK],
+        **({"boxes": c.boxes} if c.boxes else {}),
         "counts": node.counts,
         "titled": sorted(node.titled),
         "title_length": node.title_length,
@@ -230,6 +231,7 @@ def node_of(source: Mapping[str, Any], kinds: int) -> GraphNode:
         rest = json.loads(source["node"])
         chunk = dict(zip(_CHUNK, rest["chunk"], strict=True))
         chunk |= {name: None if chunk[name] is None else tuple(chunk[name]) for name in _RANGES}
+        chunk["boxes"] = tuple(PageBox(*box) for box in rest.get("boxes", ()))
         return GraphNode(
             chunk=Chunk(**{**chunk, "metadata": FrozenMetadata(chunk["metadata"])}),
             vector=_unpacked(source["vector"]),

@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from catena import run
-from catena.effects import Expand, FetchNodes, Step, ask
+from catena.effects import Cancel, Expand, FetchNodes, Step, ask
 from catena.enrichment import KIND, keywords_of_view
-from catena.graph import ChunkGraph, node_of
+from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
 from catena.model import DEFAULT, ParameterError, mean_direction
 from catena.text import word_keys
 from catena_server.actions import Action
 from catena_server.bulk import BulkOptions, send
-from catena_server.calls import Call, quoted, sorted_rows
+from catena_server.calls import Call, Transport, quoted, sorted_rows
 from catena_server.graph import NODES_KEPT, ServerGraph
 from catena_server.graph_nodes import (
     LISTED,
@@ -34,14 +34,8 @@ from catena_server.graph_nodes import (
     writing_alias,
 )
 from catena_server.index_layout import check_name
+from catena_server.restoring import StoredChunk
 from catena_server.store import ServerOptions, calling
-
-if TYPE_CHECKING:
-    from catena.effects import Cancel
-    from catena.graph import GraphOptions, Node, Progress
-    from catena_server.calls import Transport
-    from catena_server.restoring import StoredChunk
-
 
 _PURPOSE = "graph writing"
 

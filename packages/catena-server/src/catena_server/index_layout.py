@@ -12,6 +12,7 @@ A chunk is one document of `N-chunks`, under the chunk's id:
     terms_unspaced                    keyword: the same without spaces, each once
     facets.s|n|b.KEY                  what filters see besides: strings, numbers, truth values; see `facet_fields`
     words.KIND                        text: `indexed_words(view)`, cut at white space by the server
+    languages                         keyword: `language_mark` of each language and kind of view of these words
     vectors.KIND                      dense_vector, written as a list or as a `encoding.packed` string
     several_KIND                      nested, of a kind of which a chunk may have more than one: `words`, `vector`
     page_labels                       kept in the source only: printed on its first and its last page
@@ -32,6 +33,9 @@ A document has a record in `N-documents`, under `record_id`; its pieces of text 
     title, source, fingerprint, state keyword; `state` is "writing" or "whole", see `writing`
     chunks, pages, pieces, figures    integers: how many it has
     names, name_patterns              keyword: `names_of(title)` and `patterns_of` these
+    words                             text: `indexed_words` of title and text, of a document that is whole; not kept
+                                      in the source
+    languages                         keyword: `language_mark` of these words
     rest                              kept in the source only: all else of an entry, the ids of its chunks, in order,
                                       and while it is written `earlier`: ids that older versions may have left
     piece, start                      integers of a piece: its number, and its first code point in the text
@@ -61,27 +65,18 @@ from urllib.parse import quote
 
 from annotated_types import Ge
 
+from catena import LibraryError, ServerError
 from catena.effects import Step, ask
-from catena.model import (
-    DEFAULT,
-    LibraryError,
-    ModelMismatchError,
-    ParameterError,
-    ServerError,
-    ServiceError,
-    as_tuples,
-    check_options,
-)
+from catena.model import DEFAULT, ModelMismatchError, ParameterError, ServiceError, as_tuples, check_options
+from catena.store import WHOLE
 from catena_server.calls import Call, Flavour, quoted
 
-FORMAT = 1  # raise it when fields change: an index set of another format is refused, not misread
+FORMAT = 2  # raise it when fields change: an index set of another format is refused, not misread
 REPEAT = "\x1f"  # between a term and the number of its repetition: stands in no normalised term
 META = "catena"  # under which an index says what it is, in `mappings._meta`
 
 VectorIndex: TypeAlias = Literal["int8_hnsw", "bbq_hnsw", "hnsw", "flat"]
 Part: TypeAlias = Literal["chunks", "documents", "ledger", "graph"]
-
-_VECTOR_INDEXES = ("int8_hnsw", "bbq_hnsw", "hnsw", "flat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +113,9 @@ class IndexLayout:
         return f"{self.name}-{part}"
 
     def words(self, kind: str) -> str:
-        """Return the field that holds the words of a kind of view."""
+        """Return the field that holds the words of a kind of view, or of `WHOLE` documents."""
+        if kind == WHOLE:
+            return "words"
         return f"several_{field_name(kind)}.words" if kind in self.several else f"words.{field_name(kind)}"
 
     def vector(self, kind: str = DEFAULT) -> str:
@@ -170,6 +167,11 @@ def check_name(name: str) -> None:
 def field_name(kind: str) -> str:
     """Return the name of the field of a kind of view, safe for any kind: "default" for the default vectors."""
     return "default" if kind == DEFAULT else f"of_{safe_key(kind)}"
+
+
+def language_mark(language: str, kind: str) -> str:
+    """Return what says that texts of a kind, views or `WHOLE` documents, are in a language."""
+    return f"{language} {kind}"
 
 
 @lru_cache(maxsize=4_096)
@@ -288,7 +290,7 @@ def _kinds(kinds: Collection[str], layout: IndexLayout, flavour: Flavour) -> Bod
 
 
 def _chunks(layout: IndexLayout, flavour: Flavour) -> Body:
-    keywords = ("document", "kind", "path", "terms", "terms_unspaced")
+    keywords = ("document", "kind", "path", "terms", "terms_unspaced", "languages")
     return {
         "dynamic": False,
         "_meta": {META: layout.to_meta()},
@@ -318,11 +320,13 @@ def _facet(kind: str) -> Body:
 
 
 def _documents(layout: IndexLayout, flavour: Flavour) -> Body:
-    keywords = ("record", "document", "title", "source", "fingerprint", "state", "names", "name_patterns")
+    about = ("record", "document", "title", "source", "fingerprint", "state")
     return {
         "dynamic": False,
+        "_source": {"excludes": ["words"]},
         "properties": {
-            **{name: dict(_KEYWORD) for name in keywords},
+            **{name: dict(_KEYWORD) for name in (*about, "names", "name_patterns", "languages")},
+            "words": dict(_WORDS),
             **{name: {"type": "integer"} for name in ("chunks", "pieces", "figures", "pages", "piece", "start")},
             "rest": dict(_KEPT),
             "figure": dict(_KEPT),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from catena import Document, Entry, Outcome, Services, run
-from catena.effects import Cancel, Event, Failed, together
+from catena.effects import LLM, Cancel, Embedder, Event, all_together
+from catena.graph import GraphOptions, GraphProgress
 from catena.library import (
     SIDE_BY_SIDE,
     UNCHANGED,
@@ -24,6 +25,7 @@ from catena.library import (
 )
 from catena.library.base import services_given
 from catena.model import DEFAULT, CancelledError, LibraryError, ParameterError, digest
+from catena.store import DocumentInfo
 from catena.structure import PASSAGE, ChunkOptions
 from catena_server.calls import Closing, Transport
 from catena_server.contents import ServerStats
@@ -32,11 +34,6 @@ from catena_server.graph_writing import drop_graph, graph_of, upload_graph
 from catena_server.index_layout import VectorIndex
 from catena_server.store import ServerOptions, ServerStore, calling
 from catena_server.writing import PutReport
-
-if TYPE_CHECKING:
-    from catena.effects import LLM, Embedder
-    from catena.graph import GraphOptions, GraphProgress
-    from catena.store import DocumentInfo
 
 
 class ServerLibrary(Closing, BaseLibrary):
@@ -67,7 +64,7 @@ class ServerLibrary(Closing, BaseLibrary):
         product: Literal["elasticsearch", "opensearch"] = "elasticsearch",
         connection: Mapping[str, Any] | None = None,
         home: str | Path = ".",
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         llm: LLM | None = None,
         preparation: Preparation | None = None,
         services: Services | None = None,
@@ -86,7 +83,8 @@ class ServerLibrary(Closing, BaseLibrary):
             product: what answers at the addresses; a client and a transport say it themselves.
             connection: further arguments of the transport's `connect`, as `api_key` or `ca_certs`.
             home: the folder to which documents' ids are relative.
-            embedder: the dense route's model; the shipped static embedding by default.
+            embedder: the dense route's model, or its name, which the set does not remember; the shipped static
+                embedding by default.
             preparation: how files become chunks, views and terms.
             llm: the language model, as in `Library.open`.
             services: the other models, the journal, the budget and the pace of requests to models, as in
@@ -191,6 +189,7 @@ class ServerLibrary(Closing, BaseLibrary):
         paths: Paths | Sequence[Document],
         *,
         password: str | None = None,
+        workers: int | None = None,
         progress: Callable[[Progress], None] | None = None,
         watch: Callable[[Event], None] | None = None,
         cancel: Cancel | None = None,
@@ -204,8 +203,9 @@ class ServerLibrary(Closing, BaseLibrary):
                 documents, of any loader, each put in place of the one with its id: one without an id of its own has
                 one by its source, page and text. The ledger is of files alone.
             password: opens encrypted PDFs.
+            workers: processes that read files side by side, and the pages of long ones; None is one a core.
             progress: called after each file.
-            watch: told of each request to a model, see `Services.progress`.
+            watch: told of each request to a model, see `Services.progress`, and of each page that is read.
             cancel: another thread may stop the run with it.
 
         Returns:
@@ -228,7 +228,7 @@ class ServerLibrary(Closing, BaseLibrary):
             for group in grouped(files, SIDE_BY_SIDE):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
-                for outcome in self._written(group, password, services):
+                for outcome in self._written(group, password, services, workers):
                     outcomes.append(outcome)
                     if progress is not None:
                         progress(Progress(outcome, len(outcomes), len(files)))
@@ -238,18 +238,17 @@ class ServerLibrary(Closing, BaseLibrary):
         return tuple(outcomes)
 
     def _written(
-        self, group: Sequence[tuple[Path, str]], password: str | None, services: Services
+        self, group: Sequence[tuple[Path, str]], password: str | None, services: Services, workers: int | None
     ) -> Iterator[Outcome]:
         """Read, embed and write some files, and yield how each ended."""
         files = self._files
         inputs = [Input(path=path, source=source, document_id=files.document_id(path)) for path, source in group]
         known = self._store.fingerprints_read([given.document_id for given in inputs])
-        steps = [files.taken(replace(given, known=known.get(given.document_id, "")), password) for given in inputs]
+        inputs = [replace(given, known=known.get(given.document_id, "")) for given in inputs]
+        ahead = files.read_ahead(inputs, password, workers=workers, watch=services.progress)
+        steps = [files.taken(given, password) for given in ahead]
         outcomes, additions = [], []
-        for result in run(together(steps), services):
-            if isinstance(result, Failed):
-                raise result.error
-            outcome, addition = result
+        for outcome, addition in run(all_together(steps), services):
             outcomes.append(outcome)
             if addition is not None:
                 additions.append(addition)

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from catena import Chunk
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Step
-from catena.model import Name, Place
+from catena.model import Name, Place, placed_in
 from catena.store import LOOKED_AT, is_value_in, names_besides, names_found, possible_names, possible_patterns
 from catena.text import NameIndex, normalise_term, other_forms, unspaced
 from catena_server.actions import PIECE, piece_id, record_id
 from catena_server.calls import kept_by_id, searched, side_by_side, sorted_rows
 from catena_server.encoding import restored, sendable
 from catena_server.index_layout import IndexLayout, Part
-from catena_server.restoring import SOURCE_FIELDS, chunk_of
+from catena_server.restoring import SOURCE_FIELDS, chunk_of, printed_of
 
 _TITLES_AT_ONCE: Final = 1_000  # titles of one answer
 _PASSAGES: Final = 100  # of one answer
@@ -200,7 +200,7 @@ def texts(request: FetchText, layout: IndexLayout) -> Step[tuple[str | None, ...
 
 
 def places(spans: Sequence[Span], layout: IndexLayout) -> Step[tuple[Place, ...]]:
-    """Return on which pages slices of documents are, and the labels of these pages; no lines.
+    """Return on which pages slices of documents are, the labels of these pages, and their boxes; no lines.
 
     A place without pages where the document has none, or is not there as a whole.
 
@@ -208,10 +208,10 @@ def places(spans: Sequence[Span], layout: IndexLayout) -> Step[tuple[Place, ...]
         ServerError: the server cannot be reached, or refuses.
     """
     ids = dict.fromkeys(record_id(document_id) for document_id, _, _ in spans)
-    read = yield from _read(ids, layout, fields=("rest.page_starts", "rest.page_labels"))
+    read = yield from _read(ids, layout, fields=("rest.page_starts", "rest.page_labels", "rest.printed"))
     kept = {key: source.get("rest", {}) for key, source in read.items()}
     return tuple(
-        Place.on_pages(own.get("page_starts", ()), restored(own.get("page_labels", [])), start, end)
+        placed_in(own.get("page_starts", ()), restored(own.get("page_labels", [])), printed_of(own), start, end)
         for own, start, end in ((kept.get(record_id(name), {}), start, end) for name, start, end in spans)
     )
 

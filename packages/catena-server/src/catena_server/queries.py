@@ -17,6 +17,8 @@ from catena_server.calls import Flavour
 from catena_server.index_layout import IndexLayout
 
 DENSE, LEXICAL, KEYWORD = "dense", "lexical", "keyword"  # names of the routes, and of the parts of a score
+AskedWord: TypeAlias = tuple[tuple[str, ...], int]
+"""A word of a question in its forms, of which the best counts, and how often the question says it."""
 MOST_VALUES = 30  # of terms in one ladder, which has m * m clauses: the servers' default limit is 1,024
 
 
@@ -26,38 +28,57 @@ class Formula:
 
     Attributes:
         nearest: the neighbours to look at, with `dense` as boost; None where vectors count nothing.
-        words: (word, count in the question) of the words that are asked.
+        words: that are asked.
         values: of critical terms, as `layout.repeated` spells them.
         lexical, keyword: weights.
         best: BM25 in the server's unit that counts as 1, > 0 where there are words.
+        documents: whose BM25 is added to that of their chunks.
         filters: which every part obeys.
     """
 
     nearest: Nearest | None
-    words: Sequence[tuple[str, int]]
+    words: Sequence[AskedWord]
     values: Sequence[str]
     lexical: float
     keyword: float
     best: float
+    documents: Sequence[tuple[str, float]] = ()
     filters: Sequence[Query] = ()
 
 
-def words_query(words: Sequence[tuple[str, int]], layout: IndexLayout, view: str = DEFAULT_VIEW) -> dict[str, Any]:
+def words_query(
+    words: Sequence[AskedWord],
+    layout: IndexLayout,
+    view: str = DEFAULT_VIEW,
+    documents: Sequence[tuple[str, float]] = (),
+) -> dict[str, Any]:
     """Return the clause whose score is the BM25 of words in the views of a kind, the best view of each chunk.
 
     Args:
-        words: (word, how often the question says it); a word counts as often.
+        words: a word counts as often as the question says it, in the form that scores best.
         layout: says where the views lie.
-        view: their kind.
+        view: their kind; or `WHOLE`, for documents.
+        documents: id and BM25, in the server's unit, of those whose score is added to that of each of their chunks.
     """
     field, path = layout.words(view), layout.nested(view)
-    clauses = [
-        {"term": {field: {"value": word, **({"boost": float(count)} if count != 1 else {})}}} for word, count in words
-    ]
-    query: dict[str, Any] = {"bool": {"should": clauses}}
-    if path is None:
+    query: dict[str, Any] = {"bool": {"should": [_word(field, forms, count) for forms, count in words]}}
+    if path is not None:
+        query = {"nested": {"path": path, "score_mode": "max", "ignore_unmapped": True, "query": query}}
+    if not documents:
         return query
-    return {"nested": {"path": path, "score_mode": "max", "ignore_unmapped": True, "query": query}}
+    by_score: dict[float, list[str]] = {}
+    for document_id, score in documents:
+        by_score.setdefault(score, []).append(document_id)
+    of_theirs = [(score, {"terms": {"document": ids}}) for score, ids in by_score.items()]
+    added = [{"constant_score": {"boost": score, "filter": theirs}} for score, theirs in of_theirs]
+    return {"bool": {"must": [query], "should": added}}
+
+
+def _word(field: str, forms: Sequence[str], count: int) -> dict[str, Any]:
+    boost = {"boost": float(count)} if count != 1 else {}
+    if len(forms) == 1:
+        return {"term": {field: {"value": forms[0], **boost}}}
+    return {"dis_max": {"queries": [{"term": {field: {"value": form}}} for form in forms], **boost}}
 
 
 def count_query(values: Sequence[str]) -> dict[str, Any]:
@@ -89,7 +110,7 @@ def word_clauses(formula: Formula, layout: IndexLayout) -> list[dict[str, Any]]:
     """Return the clauses of words and terms, each under its route's name."""
     clauses = []
     if formula.words and formula.lexical > 0:
-        words = words_query(formula.words, layout)
+        words = words_query(formula.words, layout, documents=formula.documents)
         clauses.append(_named(words, LEXICAL, formula.lexical / formula.best))
     if formula.values and formula.keyword > 0:
         clauses.append(_named(ladder(formula.values, formula.keyword), KEYWORD))

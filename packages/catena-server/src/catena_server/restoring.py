@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zlib import decompress
+
+import numpy as np
 
 from catena import Chunk, Document, Entry, Outcome, Section, View
 from catena.effects import Step, ask
@@ -16,7 +19,6 @@ from catena_server.encoding import restored, unpacked
 from catena_server.index_layout import INTEGERS, REPEAT, IndexLayout
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -59,7 +61,13 @@ def document_of(record: Mapping[str, Any], pieces: Sequence[Mapping[str, Any]]) 
         page_starts=tuple(rest["page_starts"]),
         page_labels=tuple(rest["page_labels"]),
         metadata=FrozenMetadata(rest["metadata"]),
+        printed=printed_of(rest),
     )
+
+
+def printed_of(rest: Mapping[str, Any]) -> bytes:
+    """Return where the words of a document are printed, from what is kept of it; b"" where nobody looked."""
+    return decompress(base64.b64decode(rest["printed"])) if rest.get("printed") else b""
 
 
 def entry_of(
@@ -98,8 +106,6 @@ def stored_chunk(hit: Mapping[str, Any], layout: IndexLayout) -> StoredChunk:
     Raises:
         LibraryError: it is not of the form in which it was written.
     """
-    import numpy as np
-
     source = hit["_source"]
     with of_our_form(f"chunk {hit['_id']!r}"):
         chunk = chunk_of(source, hit["_id"])
@@ -133,7 +139,7 @@ def outcome_of(source: Mapping[str, Any]) -> Outcome:
     """Return a line of the ledger."""
     with of_our_form("a line of the ledger"):
         kept = restored(source["outcome"])
-        return Outcome(**{**kept, "failed_pages": tuple(kept["failed_pages"])})
+        return Outcome(**{**kept, **{name: tuple(kept.get(name, ())) for name in ("failed_pages", "moved_from")}})
 
 
 def _vectors(hit: Mapping[str, Any], kind: str, layout: IndexLayout) -> list[list[float] | str]:

@@ -2,16 +2,17 @@
 
 "dense" gives cosines, "lexical" BM25 rounded as the embedded library rounds it, "keyword" the number of the
 question's critical terms that a chunk carries. Ties go by chunk id: rows are asked until none that was not can tie
-with the last. Before a ranking, the words and terms of the question are counted, in one small request.
+with the last. Before a ranking, the words and terms of the question are counted, in the languages of the texts; and
+where no view is named, the best whole documents are asked for, whose BM25 is added to that of their chunks.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -20,12 +21,13 @@ from annotated_types import Ge, Le, Lt
 
 from catena import Degraded, Hit, Provenance, Ranking, Scale
 from catena.effects import Search, SearchFused, Step, ask
-from catena.model import DEFAULT, DEFAULT_VIEW, NO_DOCUMENTS, ParameterError, ServerError, check_options
-from catena.text import TermMatcher, is_border, normalise_query, normalise_term, tokenise
-from catena_server.calls import Call, quoted, search_call
+from catena.model import DEFAULT, DEFAULT_VIEW, NO_DOCUMENTS, Checked, ParameterError, ServerError
+from catena.store import DOCUMENTS, WHOLE
+from catena.text import TermMatcher, asked_words, is_border, known_words, normalise_query, normalise_term, stop_words
+from catena_server.calls import Call, quoted, search_call, searched, side_by_side
 from catena_server.encoding import indexed_word
 from catena_server.filters import filter_query
-from catena_server.index_layout import REPEAT, IndexLayout
+from catena_server.index_layout import REPEAT, IndexLayout, language_mark
 from catena_server.queries import (
     DENSE,
     ELASTICSEARCH,
@@ -33,6 +35,7 @@ from catena_server.queries import (
     LEXICAL,
     MOST,
     MOST_TERMS,
+    AskedWord,
     Dialect,
     Nearest,
     Query,
@@ -50,15 +53,16 @@ if TYPE_CHECKING:
 ROUTES = (DENSE, LEXICAL, KEYWORD)
 TERMS_VIEW = "terms"  # by which the keyword route finds, in provenance
 DECIMALS = 4  # of a BM25: equal views get equal scores whatever order their words were summed in
-MOST_WORDS = 1_000  # of one question; of more, the rarest are asked: a request takes at most 1,024 clauses
+MOST_WORDS = 950  # forms of one question; of more, the rarest are asked: a request takes at most 1,024 clauses
 _BESIDE = 10  # rows that are asked beyond k, to see whether they tie with the k-th
-_MOST_COUNTS = 50_000  # kept, about 200 bytes each
+_MOST_COUNTS = 50_000  # kept, about 200 bytes each; the best documents of a question, 5 kB
 
-CountKey: TypeAlias = tuple[str, str, str]  # ("views" | "word" | "term" | "field", of which index and field, of what)
+CountKey: TypeAlias = tuple[str, str, str]
+"""("views" | "word" | "term" | "language" | "field" | "documents", of which index and field, of what)"""
 
 
 class CountCache:
-    """Counts that were asked a moment ago; safe to be shared by threads.
+    """Counts, and the best documents of questions, that were asked a moment ago; safe to be shared by threads.
 
     Args:
         seconds: how long a count is taken for true; 0 keeps none.
@@ -67,11 +71,11 @@ class CountCache:
 
     def __init__(self, *, seconds: float = 5.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
-        self._kept: dict[CountKey, tuple[float, int]] = {}  # until when, and the count
+        self._kept: dict[CountKey, tuple[float, Any]] = {}  # until when, and the count
         self._guard = threading.Lock()
         self._writings = 0
 
-    def known(self, keys: Iterable[CountKey]) -> dict[CountKey, int]:
+    def known(self, keys: Iterable[CountKey]) -> dict[CountKey, Any]:
         """Return those of the counts that are known."""
         now = self._clock()
         with self._guard:
@@ -83,7 +87,7 @@ class CountCache:
         """The number of times that all was cleared: counts asked before the last time are not kept."""
         return self._writings
 
-    def keep(self, counts: Mapping[CountKey, int], *, writings: int) -> None:
+    def keep(self, counts: Mapping[CountKey, Any], *, writings: int) -> None:
         """Remember counts that were just asked, `writings` being what it was before: not where that has changed."""
         if self._seconds <= 0:
             return
@@ -103,7 +107,7 @@ class CountCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryOptions:
+class QueryOptions(Checked):
     """Options of the searches of an index set.
 
     Attributes:
@@ -116,9 +120,6 @@ class QueryOptions:
     counts: CountCache = field(default_factory=CountCache, compare=False, repr=False)
     candidates: Annotated[int, Ge(1), Le(MOST)] = 1_000
     oversample: Annotated[float, Ge(1), Lt(inf)] = 2.0
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,15 +197,51 @@ def _any_of(clauses: Sequence[Query]) -> Query:
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": list(clauses), "minimum_should_match": 1}}
 
 
-def words_of(query: str) -> Counter[str]:
-    """Return the words of a question as they are indexed, and how often it says each."""
-    return Counter(map(indexed_word, tokenise(query)))
+def words_asked(
+    query: str, layout: IndexLayout, cache: CountCache, *, view: str = DEFAULT_VIEW, spans: Sequence[str] = ()
+) -> Step[tuple[list[AskedWord], TermCounts]]:
+    """Return the words of a question that are worth asking, in the forms in which texts of a kind hold them.
+
+    Args:
+        query: as typed.
+        layout: of the set that is asked.
+        cache: of that set.
+        view: kind of the views; or `WHOLE`, for documents.
+        spans: possible terms, which are counted in the same request.
+
+    Returns:
+        The words, and all that was counted.
+    """
+    keys: dict[str, CountKey] = {each: ("language", layout.name, language_mark(each, view)) for each in stop_words()}
+    counted = (yield from _counted(list(keys.values()), layout, cache, view)) if query else {}
+    words = asked_words(query, tuple(language for language, key in keys.items() if counted.get(key)))
+    forms = [tuple(map(indexed_word, each)) for each in words]
+    counts = yield from find_counts(layout, cache, words=chain(*forms), spans=spans, view=view)
+    return counts.asked(forms), counts
 
 
-def asked_words(words_asked: Counter[str], telling: Sequence[str], known: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return (word, count in the question) of the words that are asked, sorted: at most the 1,000 rarest."""
-    rarest = sorted(telling, key=lambda word: (known[word], word))[:MOST_WORDS]
-    return [(word, words_asked[word]) for word in sorted(rarest)]
+def best_documents(query: str, layout: IndexLayout, how: QueryOptions) -> Step[tuple[tuple[str, float], ...]]:
+    """Return the 50 best documents of a question, with all that score as the last: id, BM25 in the server's unit."""
+    key: CountKey = ("documents", layout.name, query)
+    writings, known = how.counts.writings, how.counts.known([key])
+    if key in known:
+        return known[key]  # type: ignore[no-any-return]
+    words, _ = yield from words_asked(query, layout, how.counts, view=WHOLE)
+    unit, size = how.dialect.bm25_unit, DOCUMENTS + _BESIDE
+    found: tuple[tuple[str, float], ...] = ()
+    while words:
+        asked = {"query": words_query(words, layout, WHOLE), "size": size, "track_total_hits": False}
+        body = {**asked, "_source": ["document"], "sort": [{"_score": "desc"}, {"document": "asc"}]}
+        rows = (yield from searched(layout.alias("documents"), body, purpose="search"))["hits"]["hits"]
+        scores = [round(row["_score"] * unit, DECIMALS) for row in rows]
+        least = scores[DOCUMENTS - 1] if len(rows) > DOCUMENTS else 0.0
+        scored = zip(rows, scores, strict=True)
+        found = tuple((row["_source"]["document"], score / unit) for row, score in scored if score >= least)
+        if len(rows) < size or size == MOST or scores[-1] < least:
+            break
+        size = min(size * 4, MOST)
+    how.counts.keep({key: found}, writings=writings)
+    return found
 
 
 def cosine_of(score: float) -> float:
@@ -285,14 +322,14 @@ def _dense(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Aske
 
 def _lexical(request: Search, layout: IndexLayout, how: QueryOptions) -> Step[Asked | None]:
     view = request.view or DEFAULT_VIEW
-    words_asked = words_of(request.query)
-    if not words_asked:
-        return None
-    counts = yield from find_counts(layout, how.counts, words=words_asked, view=view)
-    words = asked_words(words_asked, counts.telling(), counts.words)
+    of_documents = [best_documents(request.query, layout, how)] if request.view is None else []
+    (words, _), *documents = yield from side_by_side(
+        words_asked(request.query, layout, how.counts, view=view), *of_documents
+    )
     if not words:
         return None
-    query = how.dialect.body(should=[words_query(words, layout, view)], filters=filters_of(request))
+    asked = words_query(words, layout, view, *documents)
+    query = how.dialect.body(should=[asked], filters=filters_of(request))
 
     def unit(score: float) -> float:
         return round(score * how.dialect.bm25_unit, DECIMALS)
@@ -340,9 +377,8 @@ def _best(asked: Asked, k: int, layout: IndexLayout) -> Step[list[tuple[str, flo
 LONGEST_SPAN = 120  # characters of a question in which a term is looked for
 MOST_SPANS = 2_000  # that are looked up of one question, the first ones: a log that is pasted in has many
 MOST_WEIGHT = 8  # of a term in a chunk: higher ones count as this
-_FREQUENT = 0.5  # a word in more than this part of the views tells little and costs most
-_FEW = 2_000  # views up to which no word is left out
 _FILTERS = 4_000  # of one request: answers stay small
+_OF_CHUNKS: Mapping[str, str] = {"term": "terms", "language": "languages"}  # fields by key: not of nested views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +386,7 @@ class TermCounts:
     """The counts of one question.
 
     Attributes:
-        views: of the kind that is searched.
+        views: of the kind that is searched; or documents.
         words: word -> views that hold it, of those that any view holds.
         terms: that any chunk carries, normalised.
     """
@@ -359,10 +395,13 @@ class TermCounts:
     words: Mapping[str, int]
     terms: tuple[str, ...]
 
-    def telling(self) -> tuple[str, ...]:
-        """Return the words that are worth asking: all known ones, but those that stand in most of many views."""
-        most = max(_FEW, _FREQUENT * self.views)
-        return tuple(sorted(word for word, count in self.words.items() if count <= most) or sorted(self.words))
+    def asked(self, words: Collection[tuple[str, ...]]) -> list[AskedWord]:
+        """Return the words of a question that are worth asking, sorted: of very many, the rarest."""
+        known = known_words(words, self.words, self.views)
+        rarest = sorted(known, key=lambda forms: (max(self.words[form] for form in forms), forms))
+        forms_so_far = accumulate(map(len, rarest))
+        kept = [forms for forms, so_far in zip(rarest, forms_so_far, strict=True) if so_far <= MOST_WORDS]
+        return [(forms, known[forms]) for forms in sorted(kept)]
 
     def named_in(self, query: str) -> tuple[str, ...]:
         """Return the distinct terms that a question names, in order: the longest at each place."""
@@ -399,14 +438,14 @@ def find_counts(
         cache: of that set.
         words: as they are indexed.
         spans: possible terms, normalised.
-        view: kind of the views in which the words are counted.
+        view: kind of the views in which the words are counted; or `WHOLE`, for documents.
     """
     at, field = layout.name, layout.words(view)
     views: CountKey = ("views", at, field)
     of_words = {word: ("word", f"{at} {field}", word) for word in dict.fromkeys(words)}
     of_terms = {span: ("term", at, span) for span in dict.fromkeys(spans)}
     wanted = [*([views] if of_words else []), *of_words.values(), *of_terms.values()]
-    counts = yield from _counted(wanted, layout, cache, field, layout.nested(view))
+    counts = yield from _counted(wanted, layout, cache, view)
     return TermCounts(
         views=counts.get(views, 0),
         words={word: counts[key] for word, key in of_words.items() if counts[key]},
@@ -421,7 +460,7 @@ def find_values(terms: Sequence[str], layout: IndexLayout, cache: CountCache) ->
     """
     numbers = range(2, MOST_WEIGHT + 1)
     values = {f"{term}{REPEAT}{n}": ("term", layout.name, f"{term}{REPEAT}{n}") for term in terms for n in numbers}
-    counts = yield from _counted(list(values.values()), layout, cache, "", None)
+    counts = yield from _counted(list(values.values()), layout, cache)
     return tuple(sorted([*terms, *(value for value, key in values.items() if counts[key])]))
 
 
@@ -438,17 +477,15 @@ def is_mapped(field: str, layout: IndexLayout, cache: CountCache) -> Step[bool]:
 
 
 def _counted(
-    wanted: Sequence[CountKey], layout: IndexLayout, cache: CountCache, field: str, nested: str | None
+    wanted: Sequence[CountKey], layout: IndexLayout, cache: CountCache, view: str = DEFAULT_VIEW
 ) -> Step[dict[CountKey, int]]:
     """Return the counts of keys, asked together where they are not known."""
     writings, counts = cache.writings, cache.known(wanted)
     missing = [key for key in wanted if key not in counts]
     groups = [missing[at : at + _FILTERS] for at in range(0, len(missing), _FILTERS)]
-    params = {"filter_path": "aggregations"}
-    calls = [
-        search_call(layout.alias("chunks"), _body(group, field, nested), params=params, purpose="search")
-        for group in groups
-    ]
+    params, field, nested = {"filter_path": "aggregations"}, layout.words(view), layout.nested(view)
+    alias = layout.alias("documents" if view == WHOLE else "chunks")
+    calls = [search_call(alias, _body(group, field, nested), params=params, purpose="search") for group in groups]
     replies = (yield from ask(calls)) if calls else []
     for group, reply in zip(groups, replies, strict=True):
         asked = dict(zip(group, _read(group, reply), strict=True))
@@ -462,8 +499,8 @@ def _body(keys: Sequence[CountKey], field: str, nested: str | None) -> dict[str,
 
     Words of nested views are counted among the nested documents.
     """
-    terms = [_filter(key, field) for key in keys if key[0] == "term"]
-    words = [_filter(key, field) for key in keys if key[0] != "term"]
+    terms = [_filter(key, field) for key in keys if key[0] in _OF_CHUNKS]
+    words = [_filter(key, field) for key in keys if key[0] not in _OF_CHUNKS]
     of_words: dict[str, Any] = {"filters": {"filters": words}}
     if nested is not None:
         of_words = {"nested": {"path": nested}, "aggs": {"of": of_words}}
@@ -475,7 +512,7 @@ def _filter(key: CountKey, field: str) -> dict[str, Any]:
     kind, _, what = key
     if kind == "views":
         return {"exists": {"field": field}}
-    return {"term": {"terms" if kind == "term" else field: what}}
+    return {"term": {_OF_CHUNKS.get(kind, field): what}}
 
 
 def _read(keys: Sequence[CountKey], reply: Any) -> list[int]:
@@ -484,4 +521,4 @@ def _read(keys: Sequence[CountKey], reply: Any) -> list[int]:
     for name in ("terms", "words"):
         group = reply["aggregations"].get(name, {}) if reply else {}
         groups[name] = iter([bucket["doc_count"] for bucket in group.get("of", group).get("buckets", ())])
-    return [next(groups["terms" if key[0] == "term" else "words"], 0) for key in keys]
+    return [next(groups["terms" if key[0] in _OF_CHUNKS else "words"], 0) for key in keys]

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Lt
 
-from catena.model import check_options
+from catena.model import Checked
 from catena_server.index_layout import VectorIndex
 
 GRAPH_BYTES = 64  # of the graph of neighbours, per vector
@@ -27,7 +27,7 @@ _GB = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collection:
+class Collection(Checked):
     """The collection that is to be indexed.
 
     Attributes:
@@ -45,12 +45,9 @@ class Collection:
     vectors: Annotated[float, Gt(0), Lt(inf)] = 1.0
     views: Annotated[float, Gt(0), Lt(inf)] = 1.0
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(Checked):
     """The servers on which it is to be indexed.
 
     Attributes:
@@ -69,9 +66,6 @@ class Cluster:
     heap_share: Annotated[float, Gt(0), Lt(1)] = 0.5
     nodes: Annotated[int, Ge(1)] = 3
     embedders: Annotated[int, Ge(1)] = 1
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from annotated_types import Ge, Le, Lt
 
 from catena import Services, arun, run
 from catena.effects import Clock, Handler, Holdings, Inspect, Retry, Step
-from catena.model import DuplicateDocumentError, ParameterError, ServerError, UnknownDocumentError, check_options
+from catena.model import Checked, DuplicateDocumentError, ParameterError, ServerError, UnknownDocumentError
 from catena.store import DocumentInfo
 from catena_server import contents, lookups, rebuilding, writing
 from catena_server.bulk import BulkOptions
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(Checked):
     """Options of reading and writing a set.
 
     Attributes:
@@ -62,9 +63,6 @@ class ServerOptions:
     bulk: BulkOptions = field(default_factory=BulkOptions)
     retry: Retry = field(default_factory=Retry)
     clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 class ServerStore(Closing):
@@ -372,21 +370,35 @@ class ServerStore(Closing):
 
         Known for `ServerOptions.counts_seconds`, as counts of words are. A server that does not answer knows none.
         """
+        with suppress(ServerError):  # the search that follows says so, or does without a route, as its caller wants
+            known = self._known()
+            if known.names is None:
+                known.names = run(contents.field_names(self.layout), self._asking)
+            return known.names
+        return frozenset()
+
+    def _values_of(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+        """Return the values of fields, as far as they can be told; known for as long as the names of fields."""
+        with suppress(ServerError):
+            known = self._known()
+            if missing := [name for name in names if name not in known.values]:
+                known.values |= run(contents.field_values(missing, self.layout), self._asking)
+            return {name: values for name in names if (values := known.values[name]) is not None}
+        return {}
+
+    def _known(self) -> _Fields:
         now, writings = time.monotonic(), self._how.counts.writings
         fields = self._fields
         if fields is None or fields.until <= now or fields.writings != writings:
-            try:
-                names = run(contents.field_names(self.layout), self._asking)
-            except ServerError:  # the search that follows says so, or does without a route, as its caller wants
-                return frozenset()
-            fields = self._fields = _Fields(names, now + self.options.counts_seconds, writings)
-        return fields.names
+            fields = self._fields = _Fields(now + self.options.counts_seconds, writings)
+        return fields
 
     def inspect(self, request: Inspect) -> Holdings:
         """Return what decides how a question is put to this set, as was true some seconds ago."""
         kinds = self.view_kinds() if request.views is None else filter(self.has_view, sorted(request.views))
         fields = self.field_names() if request.fields else frozenset[str]()
-        return Holdings(views=tuple(kinds), fields=fields, embedder=self.layout.embedder)
+        values = self._values_of(request.values)
+        return Holdings(views=tuple(kinds), fields=fields, embedder=self.layout.embedder, values=values)
 
     def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
         """Return documents by id, without their figures; None for one that is not there."""
@@ -446,10 +458,12 @@ class ServerStore(Closing):
         return run(step, self._working)
 
 
-class _Fields(NamedTuple):
-    names: frozenset[str]
+@dataclass(slots=True)
+class _Fields:
     until: float  # seconds of the clock that never goes back
     writings: int  # of this store, when they were asked
+    names: frozenset[str] | None = None
+    values: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
 
 
 def calling(transport: Transport, options: ServerOptions) -> Services:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from math import floor, isfinite
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 from annotated_types import Ge, Gt, Le
 
 from catena import Chunk, Degraded, Document, Section, prompts
-from catena.effects import Complete, Completion, Failed, Request, StandIn, Step, together
-from catena.model import InvalidReplyError, ParameterError, ServiceError, check_options
+from catena.effects import Complete, Completion, Request, StandIn, Step, all_together, answer_of
+from catena.model import InvalidReplyError, ParameterError, check_options
 from catena.structure.chunking import ChunkSpan, assemble, heading_metadata
 from catena.structure.division import Counter, Span, blank_lines, divide, lines, pack, words
 from catena.text import count_tokens, sentence_ends
@@ -460,10 +460,7 @@ def cut_atomic(
     Source: the baseline "atomic unit" of MC-indexing (Dong et al., 2024), appendix C.3, after Raina and Gales (2024).
     """
     windows = list(windows_of(document.text, sections, options.window, count))
-    parts: list[Any] = yield from together([_divided(window, options, count) for window in windows])
-    for part in parts:
-        if isinstance(part, Failed):
-            raise part.error
+    parts = yield from all_together([_divided(window, options, count) for window in windows])
     return AtomicChunks(
         chunks=assemble(document, (piece for part in parts for piece in part.pieces)),
         repairs=tuple(each for part in parts for each in part.repairs),
@@ -488,7 +485,7 @@ def _divided(window: SentenceWindow, options: AtomicOptions, count: Counter) -> 
     problem = ""
     for _ in range(options.attempts):
         (reply,) = yield [_request(window, options, problem)]
-        found = _answered(reply, window, options)
+        found = answer_of(reply, partial(_read, window=window, options=options))
         if isinstance(found, Mapped):
             return _by_units(window, found, reply.text)
         lost, problem = found, found.what
@@ -502,27 +499,14 @@ def _divided(window: SentenceWindow, options: AtomicOptions, count: Counter) -> 
 
 
 def _request(window: SentenceWindow, options: AtomicOptions, problem: str) -> Complete:
-    prompt = prompts.load("atomic_units")
-    return Complete(
-        prompt=prompt.filled(passage=window.passage(), problem=_PROBLEM.format(problem=problem) if problem else ""),
-        purpose=PURPOSE,
-        system=prompt.system,
+    return Complete.of(
+        prompts.load("atomic_units"),
+        PURPOSE,
         max_tokens=options.max_tokens,
-        prompt_version=prompt.version,
         validate=partial(_read, window=window, options=options),
+        passage=window.passage(),
+        problem=_PROBLEM.format(problem=problem) if problem else "",
     )
-
-
-def _answered(reply: Completion | Failed, window: SentenceWindow, options: AtomicOptions) -> Mapped | ServiceError:
-    """Return the units in a reply, or why there are none; what is no failure of the service is raised."""
-    if isinstance(reply, Failed):
-        if not isinstance(reply.error, ServiceError):
-            raise reply.error
-        return reply.error
-    try:
-        return _read(reply.text, window, options)  # again: in a dry run it is not checked
-    except ValueError as invalid:
-        return InvalidReplyError("model", str(invalid))
 
 
 def _read(reply: str, window: SentenceWindow, options: AtomicOptions) -> Mapped:

@@ -14,11 +14,11 @@ from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 
 from catena import Chunk, Degraded, prompts
-from catena.effects import Complete, Embed, Failed, Step, ask
+from catena.effects import Complete, Embed, Step, answer_of, ask
 from catena.enrichment.context_llm import Beginning, beginning, shielded
 from catena.enrichment.view_asking import read_summary
 from catena.enrichment.view_text import count_words, running_sentences
-from catena.model import InvalidReplyError, MissingExtraError, ParameterError, ServiceError, check_options
+from catena.model import Checked, InvalidReplyError, MissingExtraError, ParameterError, check_options
 from catena.text import count_tokens, sentence_ends
 from catena_bench.baselines.tree_search import SummaryTree, TreeNode, leaf_of, parent_of
 
@@ -31,7 +31,7 @@ _DIGITS = 6  # what differs by less differs by the order in which a machine sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clustering:
+class Clustering(Checked):
     """Options of clustering; the values are those of RAPTOR's reference.
 
     Attributes:
@@ -51,9 +51,6 @@ class Clustering:
     threshold: Annotated[float, Ge(0), Le(1)] = 0.1
     tokens: Annotated[int, Ge(1)] = 3_500
     seed: Annotated[int, Ge(0), Lt(2**32)] = 224
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering | None = None) -> tuple[Members, ...]:
@@ -359,14 +356,13 @@ def _asked(
     answers: dict[int, str] = {}
     degraded: list[Degraded] = []
     for (place, text), reply in zip(shown.items(), replies, strict=True):
-        try:
-            if isinstance(reply, Failed):
-                raise reply.error
-            answers[place] = _read(reply.text, content=text.text, how=how)
-        except (ServiceError, ValueError) as error:  # ValueError: from a driver that does not look at `validate`
-            first = groups[place][0]
-            what = f"summary of {len(groups[place])} nodes on level {first.level}, {first.id} first"
-            degraded.append(Degraded(what, f"{error}; sentences of these nodes stand in for it"))
+        found = answer_of(reply, partial(_read, content=text.text, how=how))
+        if isinstance(found, str):
+            answers[place] = found
+            continue
+        first = groups[place][0]
+        what = f"summary of {len(groups[place])} nodes on level {first.level}, {first.id} first"
+        degraded.append(Degraded(what, f"{found}; sentences of these nodes stand in for it"))
     return answers, tuple(degraded)
 
 
@@ -375,22 +371,18 @@ def _shown(group: Sequence[TreeNode], material: ClusterMaterial) -> Beginning:
 
 
 def _request(shown: Beginning, how: ClusterSummaries, material: ClusterMaterial) -> Complete:
-    prompt = prompts.load("tree_summary")
     note = "The passages are given whole." if not shown.cut else "The passages are longer: this is their beginning."
     language = f"Answer in {how.language}." if how.language else "Answer in the language of the passages."
-    return Complete(
-        prompt=prompt.filled(
-            document=shielded(" ".join(material.title.split())) or "(unknown)",  # in one line: no part of its own
-            note=note,
-            content=shielded(shown.text),
-            language=language,
-            words=str(how.words),
-        ),
-        purpose="tree summary",
-        system=prompt.system,
+    return Complete.of(
+        prompts.load("tree_summary"),
+        "tree summary",
         max_tokens=how.max_tokens,
-        prompt_version=prompt.version,
         validate=partial(_read, content=shown.text, how=how),
+        document=shielded(" ".join(material.title.split())) or "(unknown)",  # in one line: no part of its own
+        note=note,
+        content=shielded(shown.text),
+        language=language,
+        words=str(how.words),
     )
 
 
@@ -433,7 +425,7 @@ def _beginning(group: Sequence[TreeNode], how: ClusterSummaries) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaptorOptions:
+class RaptorOptions(Checked):
     """Options of building the tree.
 
     Attributes:
@@ -445,9 +437,6 @@ class RaptorOptions:
     summaries: ClusterSummaries = field(default_factory=ClusterSummaries)
     clustering: Clustering = field(default_factory=Clustering)
     layers: Annotated[int, Ge(0)] = 5
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

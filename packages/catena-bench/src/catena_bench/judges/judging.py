@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from catena import prompts
-from catena.effects import Complete, Failed, Step
+from catena.effects import Complete, Failed, Step, answer_of
 from catena.evaluation import MeanScore, mean_score, randomisation_p
 from catena.evaluation.judgements import check_ids
 from catena.model import EvaluationError, InvalidReplyError, ParameterError, ServiceError
@@ -263,20 +263,17 @@ def _scores(value: Any) -> dict[str, Any] | None:
 def _asked(place: int, pair: Pair, first: Side, repeat: int, max_tokens: int) -> _Asked:
     prompt = prompts.load("judge_pair")
     one, two = (pair.a, pair.b) if first == "a" else (pair.b, pair.a)
-    request = Complete(
-        prompt=prompt.filled(
-            question=prompts.shut_in(pair.question, _TAGS),
-            reference=prompts.shut_in(pair.reference, _TAGS),
-            answer_one=prompts.shut_in(one, _TAGS) or _NO_ANSWER,
-            answer_two=prompts.shut_in(two, _TAGS) or _NO_ANSWER,
-        ),
-        purpose=PURPOSE,
-        system=prompt.system,
+    if repeat > 1:  # the same words again would be answered from the journal, which is no second opinion
+        prompt = replace(prompt, version=f"{prompt.version}, repeat {repeat}")
+    request = Complete.of(
+        prompt,
+        PURPOSE,
         max_tokens=max_tokens,
-        # the same words again would be answered from the journal, which is no second opinion
-        prompt_version=prompt.version if repeat == 1 else f"{prompt.version}, repeat {repeat}",
-        schema=prompt.schema,
         validate=read_scores,
+        question=prompts.shut_in(pair.question, _TAGS),
+        reference=prompts.shut_in(pair.reference, _TAGS),
+        answer_one=prompts.shut_in(one, _TAGS) or _NO_ANSWER,
+        answer_two=prompts.shut_in(two, _TAGS) or _NO_ANSWER,
     )
     return _Asked(place, Round(first=first, repeat=repeat), request)
 
@@ -286,14 +283,9 @@ def _is_refused(reply: Any) -> bool:
 
 
 def _scored(empty: Round, reply: Any) -> Round:
-    if isinstance(reply, Failed):
-        if not isinstance(reply.error, ServiceError):
-            raise reply.error
-        return replace(empty, failure=str(reply.error))
-    try:
-        scores = read_scores(reply.text)
-    except ValueError as error:  # a driver of one's own that does not look at `validate`, or a dry run
-        return replace(empty, failure=str(error))
+    scores = answer_of(reply, read_scores)
+    if isinstance(scores, ServiceError):
+        return replace(empty, failure=str(scores))
     a, b = (scores.first, scores.second) if empty.first == "a" else (scores.second, scores.first)
     return replace(empty, score_a=a, score_b=b, reasoning=scores.reasoning)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from catena import Chunk, Degraded, Document, prompts
-from catena.effects import Complete, Failed, Step
+from catena.effects import Complete, Step, answer_of
 from catena.model import ParameterError, ServiceError, digest
 from catena.text import last_value, normalise_term, tokenise
 from catena_bench.questions.dataset import EIGHT_TYPES, QuestionType, ScopeQuestion
@@ -175,17 +175,10 @@ def generate_scope_questions(
     degraded: list[Degraded] = []
     for chunk, reply in zip(asked, replies, strict=True):
         what = f"questions about section {chunk.section} of {document.id}"
-        if isinstance(reply, Failed):
-            if not isinstance(reply.error, ServiceError):
-                raise reply.error
-            degraded.append(Degraded(what, str(reply.error)))
-            continue
-        try:
-            drafts = read_drafts(reply.text)
-        except ValueError as error:  # a driver of one's own that does not look at `validate`, or a dry run
-            degraded.append(Degraded(what, str(error)))
+        if isinstance(found := answer_of(reply, read_drafts), ServiceError):
+            degraded.append(Degraded(what, str(found)))
         else:
-            sieve.take(chunk, drafts)
+            sieve.take(chunk, found)
     return GeneratedQuestions(
         questions=tuple(sieve.kept),
         rejected=tuple(sieve.rejected),
@@ -247,23 +240,17 @@ def _request(
     guidance: str,
     max_tokens: int,
 ) -> Complete:
-    prompt = prompts.load("scope_questions")
-    filled = prompt.filled(
+    return Complete.of(
+        prompts.load("scope_questions"),
+        PURPOSE,
+        max_tokens=max_tokens,
+        validate=read_drafts,
         document=prompts.shut_in(document.title, _TAGS) or "(unknown)",
         headings=prompts.shut_in(_SHOWN.join(filter(None, chunk.path)), _TAGS) or "(none)",
         types="\n".join(f"- {each.name}: {each.meaning}" for each in types),
         section=prompts.shut_in(chunk.text, _TAGS),
         guidance=guidance.strip() or "(nothing)",
         number=str(per_section),
-    )
-    return Complete(
-        prompt=filled,
-        purpose=PURPOSE,
-        system=prompt.system,
-        max_tokens=max_tokens,
-        prompt_version=prompt.version,
-        schema=prompt.schema,
-        validate=read_drafts,
     )
 
 

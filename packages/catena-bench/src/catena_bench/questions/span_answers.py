@@ -19,7 +19,7 @@ from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 from catena import Document, prompts
-from catena.effects import Complete, Failed, Step
+from catena.effects import Complete, Step, answer_of
 from catena.evaluation import MeanScore, Span, coverage, mean_score
 from catena.model import EvaluationError, ParameterError, ServiceError
 from catena.text import Located, PlaceState, Wording, is_border, last_value, nearest, place_of, tokenise
@@ -338,29 +338,21 @@ def span_result(
 
 
 def _request(case: SpanCase, max_tokens: int) -> Complete:
-    prompt = prompts.load("answer_scope")
-    text = prompts.shut_in(case.document.text[case.start : case.end], _TAGS)
-    return Complete(
-        prompt=prompt.filled(question=prompts.shut_in(case.question.text, _TAGS), text=text),
-        purpose=PURPOSE,
-        system=prompt.system,
+    return Complete.of(
+        prompts.load("answer_scope"),
+        PURPOSE,
         max_tokens=max_tokens,
-        prompt_version=prompt.version,
-        schema=prompt.schema,
         validate=read_copies,
+        question=prompts.shut_in(case.question.text, _TAGS),
+        text=prompts.shut_in(case.document.text[case.start : case.end], _TAGS),
     )
 
 
 def _answer(case: SpanCase, reply: Any, sources: dict[tuple[str, int, int], CopySource]) -> SpanAnswer:
     name = case.question.id
-    if isinstance(reply, Failed):
-        if not isinstance(reply.error, ServiceError):
-            raise reply.error
-        return SpanAnswer(question=name, failure=str(reply.error))
-    try:
-        copies = read_copies(reply.text)
-    except ValueError as error:  # a driver of one's own that does not look at `validate`, or a dry run
-        return SpanAnswer(question=name, failure=str(error))
+    copies = answer_of(reply, read_copies)
+    if isinstance(copies, ServiceError):
+        return SpanAnswer(question=name, failure=str(copies))
     part = (case.document.text, case.start, case.end)
     if part not in sources:
         sources[part] = CopySource(case.document.text[case.start : case.end])

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from catena import Outcome, Services
+from catena import run as driven
 from catena.cli.console import out, write_json
 from catena.cli.failures import INTERRUPTED, SOME_FAILED, ProblemError, no_files, say, unread
-from catena.cli.index_options import IndexOptions
+from catena.cli.index_options import IndexOptions, asked_models, journal_of
 from catena.cli.library import advise, indexed, named, progress_bar, show_outcomes
 from catena.cli.options import AsJson, FilePaths, file_path, grouped
 from catena.cli.progress import progress
+from catena.model import CancelledError
 from catena_server.cli.plan import VectorIndexName
 
 if TYPE_CHECKING:
-    from catena import Outcome, Services
-    from catena.cli.index_options import Models
     from catena.library import Preparation
     from catena_server.calls import Transport
     from catena_server.contents import ServerStats
@@ -157,7 +158,7 @@ def index(
     """
     began = time.monotonic()
     run = IndexRun.of(options, paths=paths, workers=workers, home=home)
-    with stoppable(at.name, run.models), run.opened(at, at.name, shape) as library:
+    with stoppable(at.name, run.options), run.opened(at, at.name, shape) as library:
         shape.check(library.store.layout)
         outcomes = run.into(library, at)
         stats = library.stats()
@@ -172,9 +173,8 @@ class IndexRun:
     paths: Sequence[Path]
     home: Path
     workers: int
-    models: Models
+    options: IndexOptions
     preparation: Preparation
-    password: str | None
 
     @classmethod
     def of(cls, options: IndexOptions, *, paths: Sequence[Path], workers: int, home: Path) -> IndexRun:
@@ -183,27 +183,21 @@ class IndexRun:
         Raises:
             ProblemError: one could do nothing, or cannot be obeyed.
         """
-        models = options.models()
-        if workers > 1 and models.asking.spending.cap is not None:
+        options.check()
+        if workers > 1 and options.asking.budget is not None:
             raise ProblemError("--budget is counted in one process, and --workers are several", "one of the two")
-        if workers > 1 and models.asking.requests_per_minute is not None:
+        if workers > 1 and options.asking.requests_per_minute is not None:
             raise ProblemError("--requests-per-minute is counted in one process", "without --workers")
-        preparation = models.prepared(options.preparation())
-        return cls(
-            paths=paths, home=home, workers=workers, models=models, preparation=preparation,
-            password=options.password,
-        )  # fmt: skip
+        return cls(paths=paths, home=home, workers=workers, options=options, preparation=options.preparation())
 
     @contextmanager
     def opened(self, at: Address, name: str, shape: IndexShape | None = None) -> Iterator[ServerLibrary]:
         """Open the library of a name, or make it where `shape` says how."""
-        from catena import Services
-        from catena.cli.index_options import asked_models, journal_of
         from catena_server.library import ServerLibrary
 
         given: dict[str, Any] = {} if shape is None else shape.given
         with ExitStack() as stack:
-            asked = asked_models(self.models, stack)
+            asked = asked_models(self.options, stack)
             library = ServerLibrary.open(
                 stack.enter_context(connected(at)),
                 name,
@@ -213,8 +207,8 @@ class IndexRun:
                 create=shape is not None,
                 **given,
                 services=Services(
-                    **self.models.asking.behaviour,
-                    journal=journal_of(self.models, stack),
+                    **self.options.asking.behaviour,
+                    journal=journal_of(self.options, stack),
                     captioner=asked.captioner,
                     recognizer=asked.recognizer,
                     budget=asked.budget,
@@ -225,15 +219,15 @@ class IndexRun:
     def into(self, library: ServerLibrary, at: Address) -> tuple[Outcome, ...]:
         """Index the files with a progress bar on stderr."""
         if self.workers == 1:
-            return indexed(library, [*self.paths], self.password)
+            return indexed(library, [*self.paths], self.options.password)
         from catena_server.bulk_ingestion import Recipe, ingest_files
 
         recipe = Recipe(
             layout=library.store.layout,
             preparation=self.preparation,
-            models=partial(models_of, self.models),
-            journal=None if self.models.kept_in is None else str(self.models.kept_in),
-            password=self.password,
+            models=partial(models_of, self.options),
+            journal=None if self.options.kept_in is None else str(self.options.kept_in),
+            password=self.options.password,
         )
         with progress_bar("indexing") as (tell, _):
             return ingest_files(
@@ -247,27 +241,24 @@ class IndexRun:
             raise no_files()
 
 
-def models_of(models: Models) -> Services:
+def models_of(options: IndexOptions) -> Services:
     """Return the models of a worker process, which end with it."""
-    from catena.cli.index_options import asked_models
     from catena.enrichment import StaticEmbedder
 
-    return replace(asked_models(models, ExitStack()), embedder=StaticEmbedder())
+    return replace(asked_models(options, ExitStack()), embedder=StaticEmbedder())
 
 
 @contextmanager
-def stoppable(name: str, models: Models | None = None) -> Iterator[None]:
+def stoppable(name: str, options: IndexOptions | None = None) -> Iterator[None]:
     """Let Ctrl-C end the work inside with a word about what is kept.
 
     Raises:
         Exit: it was stopped.
     """
-    from catena.model import CancelledError
-
     try:
         yield
     except (KeyboardInterrupt, CancelledError):
-        kept = f"; replies of models are kept in {models.kept_in}" if models and models.kept_in else ""
+        kept = f"; replies of models are kept in {options.kept_in}" if options and options.kept_in else ""
         hint = "the same command again: what is whole on the server is skipped"
         say(f"what was written to set {name} is kept{kept}", hint, label="Stopped")
         raise typer.Exit(INTERRUPTED) from None
@@ -330,7 +321,7 @@ def rebuild(
         return
     if paths:
         run = IndexRun.of(options, paths=paths, workers=workers, home=home)
-        with stoppable(at.name, run.models):
+        with stoppable(at.name, run.options):
             outcomes, stats, missing = _read_anew(run, at, shape, drop_missing=drop_missing)
         tell_run(at, outcomes, stats, time.monotonic() - began, {"dropped": missing}, as_json=as_json)
         return
@@ -363,7 +354,6 @@ def _read_anew(
     Raises:
         ProblemError: there are no files, or documents would be missing; the set is as before.
     """
-    from catena import run as driven
     from catena.enrichment import StaticEmbedder
     from catena_server.library import several_kinds
     from catena_server.rebuilding import begin, finish
@@ -392,7 +382,6 @@ def _read_anew(
 
 
 def _abandon(at: Address, *, as_json: bool) -> None:
-    from catena import run as driven
     from catena_server.rebuilding import abandon
     from catena_server.store import ServerOptions, calling
 

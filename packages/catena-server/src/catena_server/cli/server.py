@@ -24,7 +24,7 @@ from catena.cli.failures import (
 )
 from catena.cli.graph_search import Edges, building
 from catena.cli.library import show_documents, told_views
-from catena.cli.options import AsJson, EntityNames, KeepNeighbours, NoNames, Number, filter_of, grouped, names_options
+from catena.cli.options import AsJson, NameOptions, Number, filter_of, grouped
 from catena.cli.progress import counted, progress
 from catena.cli.search import ranking_as_json
 from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
@@ -67,9 +67,7 @@ def search(
         float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
     ] = None,
     beta: Annotated[float | None, typer.Option("--beta", help="Weight of the critical terms, 0 or more.")] = None,
-    entity: EntityNames = None,
-    keep_neighbours: KeepNeighbours = False,
-    no_names: NoNames = False,
+    names: NameOptions,
     section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,8 +76,8 @@ def search(
 
     check_question(question)
     weights = Weights(routes=route_names(route), fusion=fusion, alpha=alpha, beta=beta)
-    weights.check(figures=False, about_names=bool(entity or keep_neighbours or no_names))
-    asked: SegmentSearchOptions = {"where": filter_of(where), **names_options(entity, keep_neighbours, no_names)}
+    weights.check(figures=False, about_names=names.any_given)
+    asked: SegmentSearchOptions = {"where": filter_of(where), **names.search()}
     if weights.routes:
         asked["routes"] = weights.routes
     with connected(at) as transport, ServerLibrary.open(transport, at.name, create=False) as opened:
@@ -233,13 +231,14 @@ def graph(*, at: Address, edges: Edges, as_json: AsJson = False) -> None:
     when all of it is written. It does not follow what is indexed later: the same command builds it anew.
     """
     from catena.cli.rendering import number
+    from catena.graph import GraphOptions
     from catena_server.graph_writing import graph_of, upload_graph
     from catena_server.store import ServerStore
 
     began = time.monotonic()
     with connected(at) as transport, building(f"the graph that set {at.name} had is kept") as tell:
         store = ServerStore.open(transport, at.name, create=False)
-        made = graph_of(store.export(), edges.options(), progress=tell)
+        made = graph_of(store.export(), GraphOptions(**edges), progress=tell)
         layout = store.layout
         walked = upload_graph(transport, at.name, made, shards=layout.shards, replicas=layout.replicas)
         about = walked.about()

@@ -6,31 +6,16 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catena import Chunk
+from catena import Chunk, ParameterError
 from catena.effects import Expand, FetchById, FetchNodes, Graph
 from catena.graph import reasons
-from catena.model import (
-    KEYWORD,
-    MENTION,
-    NAME,
-    SEMANTIC,
-    STRUCTURAL,
-    TITLE,
-    Chain,
-    Edge,
-    EvaluationError,
-    ParameterError,
-    citation,
-)
+from catena.model import KEYWORD, MENTION, NAME, SEMANTIC, STRUCTURAL, TITLE, Chain, Edge, EvaluationError, citation
 from catena_view.plots.picture import Dash, Place, shortened
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 STYLES: Mapping[str, tuple[str, Dash]] = {
     STRUCTURAL: ("#4D4D4D", "solid"),

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import groupby
 from math import fsum, isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from catena import Entry, Hit, Provenance, Ranking, Scale
-from catena.model import CatenaError, citation
-from catena.retrieval import NAME_ROUTE, ScoreBounds, ScoreFusion, by_maximum, content_words
+from catena import Document, Entry, Hit, Provenance, Ranking, Scale
+from catena.model import CatenaError, MissingExtraError, ParseError, citation
+from catena.parsing import page_picture
+from catena.retrieval import NAME_ROUTE, ScoreFusion, content_words
 from catena.structure import PASSAGE
 from catena.text import TermMatcher, cells_of, is_rule, tokenise, word_key
 from catena_view.report.values import FoundBy, HitRow, Hits, Part, Preview
 
 if TYPE_CHECKING:
     from catena.library import BaseLibrary
-    from catena_view.report.reporting import ReportOptions
 
 
+_PAGE_DPI: Final = 80.0  # dots per inch of a page: small print can be read, and a page has some 60 kB
 _ROWS: Final = 3  # of a table, below its header
 _LETTERS: Final = 360  # of running text
 _BEFORE: Final = 80  # letters before the first matching word, at most
@@ -117,20 +121,6 @@ def _keys(words: Iterable[str]) -> frozenset[str]:
     return frozenset(map(word_key, words))
 
 
-def best_scores(library: BaseLibrary, question: str, ranking: Ranking, options: ReportOptions) -> dict[str, float]:
-    """Return the best raw score of each route whose scores are divided by it; a route that fails has none."""
-    parts = library.formula().parts
-    seen = {_part_of(way) for hit in ranking.hits for way in hit.provenance}
-    found = {}
-    for route in sorted(name for name in seen & set(parts) if parts[name][1] is by_maximum):
-        try:
-            best = library.search(question, k=1, routes=(route,), where=options.where)
-        except CatenaError:
-            continue
-        found[route] = max((hit.score for hit in best.hits), default=0.0)
-    return found
-
-
 def notice_of(library: BaseLibrary, question: str, ranking: Ranking) -> str:
     """Return what to say of a ranking that owes nothing to the question's words; "" where one of them is there.
 
@@ -153,8 +143,8 @@ def hits_shown(
     entries: Mapping[str, Entry],
     *,
     formula: ScoreFusion,
-    bests: Mapping[str, float],
     notice: str = "",
+    pages: int = 0,
 ) -> Hits:
     """Return a ranking as the page shows it.
 
@@ -163,16 +153,13 @@ def hits_shown(
         ranking: to show.
         entries: the documents of its hits by id.
         formula: that made its scores.
-        bests: the best raw score of routes, as `best_scores` returns them.
         notice: what is to be said above it.
+        pages: how many of the first hits are shown on their pages.
     """
     rows = tuple(
-        _row(
-            rank,
-            hit,
-            preview_of(hit.chunk.text, question),
-            _terms(question, hit, entries),
-            parts_of(hit, formula, bests),
+        replace(
+            _row(rank, hit, preview_of(hit.chunk.text, question), _terms(question, hit, entries), parts_of(hit)),
+            page=_page(hit, entries[hit.chunk.document_id].document) if rank <= pages else "",
         )
         for rank, hit in enumerate(ranking.hits, start=1)
     )
@@ -188,23 +175,25 @@ def hits_shown(
     )
 
 
-def parts_of(hit: Hit, formula: ScoreFusion, bests: Mapping[str, float]) -> tuple[Part, ...]:
-    """Return what each route adds to a hit's score: `weight * normalised raw score`, 0 from a route not in `bests`.
+def _page(hit: Hit, document: Document) -> str:
+    """Return a picture of the page on which a hit begins, its words marked; "" where the file is not at hand."""
+    boxes = document.place_of(hit.chunk.start, hit.chunk.end).boxes
+    if not boxes or not Path(document.source).is_file():
+        return ""
+    try:
+        picture = page_picture(document.source, boxes, dpi=_PAGE_DPI)
+    except (ParseError, MissingExtraError):  # it was changed or is locked, or nothing here draws pages
+        return ""
+    return f"data:image/png;base64,{b64encode(picture).decode('ascii')}"
 
-    Args:
-        hit: with its provenance; of several ways by one route the first counts.
-        formula: weights and normalisers by route.
-        bests: the best raw score of each route that is normalised by it.
-    """
-    raw: dict[str, float] = {}
+
+def parts_of(hit: Hit) -> tuple[Part, ...]:
+    """Return what each route added to a hit's score; of several ways by one route the first counts."""
+    found: dict[str, Part] = {}
     for way in hit.provenance:
-        raw.setdefault(_part_of(way), way.score)
-    found = []
-    for route, (weight, normalise) in formula.parts.items():
-        if route in raw and weight > 0:
-            share = normalise(raw[route], ScoreBounds(low=0.0, high=bests.get(route, 0.0)))
-            found.append(Part(route=route, weight=weight, share=share, value=weight * share))
-    return tuple(found)
+        if way.share:
+            found.setdefault(_part_of(way), Part(route=_part_of(way), value=way.share))
+    return tuple(found.values())
 
 
 def _part_of(way: Provenance) -> str:
@@ -244,5 +233,7 @@ def _terms(question: str, hit: Hit, entries: Mapping[str, Entry]) -> tuple[str, 
 
 def _written(formula: ScoreFusion) -> str:
     """Return e.g. "0.65 × dense + 0.35 × lexical + 0.3 × keyword", each route's score normalised."""
-    weighed = [f"{weight:g} × {route}" for route, (weight, _) in formula.parts.items() if weight > 0]
+    if formula.alpha is None:
+        return f"lexical and dense, the more of dense the more both agree, + {formula.beta:g} × keyword"
+    weighed = [f"{weight:g} × {route}" for route, (weight, _) in formula.parts().items() if weight > 0]
     return " + ".join(weighed) + ", each route's raw score normalised"

@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from catena import __version__
+from catena import Ranking, __version__
 from catena.effects import one_state
-from catena.model import CatenaError, EvaluationError, ParameterError, Where, check_options
+from catena.evaluation import BankQuestion
+from catena.model import CatenaError, Checked, EvaluationError, ParameterError, Where
 from catena_view.plots.graph import MOST_NODES
-from catena_view.report.documents import curves_shown, in_order, strips_shown, studies_shown, tree_shown
+from catena_view.plots.views import FidelityReportLike
+from catena_view.report.documents import Progress, curves_shown, in_order, strips_shown, studies_shown, tree_shown
 from catena_view.report.graph import graph_shown
-from catena_view.report.ranking import best_scores, hits_shown, notice_of
+from catena_view.report.ranking import hits_shown, notice_of
 from catena_view.report.values import GraphShown, Missing, ReportContents
 
 if TYPE_CHECKING:
-    from catena import Ranking
-    from catena.evaluation import BankQuestion
     from catena.library import BaseLibrary
-    from catena_view.plots.views import FidelityReportLike
-    from catena_view.report.documents import Progress
 _SCRIPTS = ("dom.js", "tree.js", "ranking.js", "segments.js", "graph_canvas.js", "graph.js", "studies.js", "page.js")
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}  # so that no text can end the script element
 T = TypeVar("T")
@@ -40,7 +38,7 @@ _NO_QUESTIONS = Missing(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOptions:
+class ReportOptions(Checked):
     """Sizes of a report's parts.
 
     Attributes:
@@ -48,6 +46,7 @@ class ReportOptions:
         where: a filter that the ranking, the segments and the walk obey.
         documents: documents of the tree, >= 1; those with hits come first, the rest is counted.
         curves: documents whose chunk values are drawn, >= 1.
+        pages: hits that are shown on their pages, >= 0, where the files are at hand and pypdfium2 can draw them.
         nodes: of the graph, 1 to 5,000; a graph that has more is drawn around the chains.
         depth: length of the rankings that the Log-Rank Index judges, >= 1.
         gamma: growth of the Log-Rank Index, > 0.
@@ -57,12 +56,10 @@ class ReportOptions:
     where: Where | None = None
     documents: Annotated[int, Ge(1)] = 100
     curves: Annotated[int, Ge(1)] = 3
+    pages: Annotated[int, Ge(0)] = 3
     nodes: Annotated[int, Ge(1), Le(MOST_NODES)] = 500
     depth: Annotated[int, Ge(1)] = 1_000
     gamma: Annotated[float, Gt(0), Lt(inf)] = 1.0
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +139,7 @@ def report(
         entries = {each: library.get(each) for each in names}
         hits = hits_shown(
             question, ranking, entries, formula=library.formula(),
-            bests=best_scores(library, question, ranking, how), notice=notice_of(library, question, ranking),
+            notice=notice_of(library, question, ranking), pages=how.pages,
         )  # fmt: skip
         contents = ReportContents(
             question=question,

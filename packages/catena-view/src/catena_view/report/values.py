@@ -66,11 +66,9 @@ class FoundBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A route's part of a score: `value = weight * share`."""
+    """A route's part of a score."""
 
     route: str
-    weight: float
-    share: float
     value: float
 
 
@@ -95,6 +93,7 @@ class HitRow:
         turn: the name in whose turn it came, "" where names took none.
         parts: of the score; none where the score is no sum of parts.
         whole: what the parts add up to.
+        page: a picture of the page with the passage marked, as a data URI; "" where the file is not at hand.
     """
 
     rank: int
@@ -110,6 +109,7 @@ class HitRow:
     ways: tuple[FoundBy, ...]
     parts: tuple[Part, ...]
     whole: float
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

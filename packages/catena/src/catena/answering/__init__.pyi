@@ -3,6 +3,7 @@ from .answers import AnswerOptions as AnswerOptions
 from .answers import Citation as Citation
 from .answers import CitedAnswer as CitedAnswer
 from .answers import SegmentAnswer as SegmentAnswer
+from .answers import ShownFigure as ShownFigure
 from .answers import answer as answer
 from .answers import answer_cited as answer_cited
 from .answers import answer_from as answer_from
@@ -21,7 +22,10 @@ from .integration import LeftOut as LeftOut
 from .integration import Passage as Passage
 from .integration import ValuedSegment as ValuedSegment
 from .integration import integrate as integrate
+from .quotes import Quote as Quote
 from .quotes import VerifiedQuote as VerifiedQuote
+from .quotes import looked_up as looked_up
+from .quotes import verify_quotes as verify_quotes
 from .short_answers import ShortAnswer as ShortAnswer
 from .short_answers import answer_all as answer_all
 from .short_answers import answer_without_retrieval as answer_without_retrieval

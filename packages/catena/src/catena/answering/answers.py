@@ -6,6 +6,7 @@ segments to such an answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,8 @@ from catena.answering.quotes import Citable, Quote, VerifiedQuote, sources, veri
 from catena.answering.support import ComparedWords, Proof, nearest_of, proof_of, split_values, words_about
 from catena.answering.written import check_citations, read_reply, statements_in
 from catena.effects import Complete, Step, ask
-from catena.model import CAPTION, Document, Hit, ParameterError, Segment, Unknown, check_options, citation
+from catena.model import CAPTION, Checked, Document, Hit, ParameterError, Segment, Unknown, citation, shown_text
+from catena.model.figures import figure_link, figure_links
 from catena.structure.views import DSRAG, HeaderTemplate, segment_header
 from catena.text import Wording, count_tokens
 
@@ -94,9 +96,10 @@ def listed(told: Sequence[object]) -> str:
 
 
 def readable(hit: Hit) -> str:
-    """Return a passage's text; a figure's with what a model saw in it, as a reader of text cannot."""
+    """Return a passage's text; a figure's with what a model saw in it, a table's below its header."""
     seen = hit.chunk.metadata.get(CAPTION) if hit.chunk.kind == "figure" else None
-    return f"{hit.chunk.text.strip()}\n(The figure, described by a model: {seen})" if seen else hit.chunk.text.strip()
+    text = shown_text(hit.chunk).strip()
+    return f"{text}\n(The figure, described by a model: {seen})" if seen else text
 
 
 def _quoted(text: str) -> str:
@@ -115,6 +118,7 @@ class ReadableContext(Protocol):
 
 Context: TypeAlias = ReadableContext | Sequence[Citable]
 
+_FIGURE = re.compile(r"(?:(?<![ \t])[ \t]++)?\[(F\d{1,4})\]")
 _VERDICTS: Mapping[Proof, str] = {
     "unsupported": "no verified quote",
     "unchecked": "a verified quote, whose words do not tell whether it proves this",
@@ -163,6 +167,37 @@ class Statement:
         return _VERDICTS.get(self.proof, "")
 
 
+@dataclass(frozen=True, slots=True)
+class ShownFigure:
+    """A figure in a passage, which an answer may show.
+
+    Attributes:
+        id: what an answer calls it, e.g. "F1".
+        name: of its file, see `Figure`.
+        title: its printed title, or the words inside it.
+        passage: number of the passage.
+    """
+
+    id: str
+    name: str
+    title: str
+    passage: int
+    document_id: str
+
+    def __str__(self) -> str:
+        return f"[{self.id}] {self.title or 'a figure without a title'} (passage {self.passage})"
+
+
+def figures_in(passages: Sequence[Citable]) -> tuple[ShownFigure, ...]:
+    """Return the figures of passages, each once, named F1, F2, … in their order."""
+    links = {link.name: (link, of) for of in reversed(sources(passages)) for link in figure_links(of.found.text)}
+    ordered = sorted(links.values(), key=lambda pair: (pair[1].number, pair[0].start))
+    return tuple(
+        ShownFigure(f"F{number}", link.name, link.title or link.labels, of.number, of.found.document_id)
+        for number, (link, of) in enumerate(ordered, start=1)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitedAnswer:
     """An answer with the verdict on each of its statements and quotes.
@@ -173,6 +208,7 @@ class CitedAnswer:
         statements: of the text, in order.
         cited: numbers of the passages it cites, in the order of their first mention.
         unknown: numbers that were cited in the text though there is no such passage.
+        figures: those that it shows, in the order of their first mention.
     """
 
     text: str
@@ -180,6 +216,7 @@ class CitedAnswer:
     statements: tuple[Statement, ...]
     cited: tuple[int, ...]
     unknown: tuple[int, ...]
+    figures: tuple[ShownFigure, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -240,9 +277,13 @@ def answer_cited(
 
 
 def _shown(context: Context) -> str:
+    """Return the passages as the model reads them, and which of their figures it may show."""
     if isinstance(context, ReadableContext):
-        return context.text
-    return "\n".join(marked(source.number, Hit(source.found, 0.0)) for source in sources(context))
+        text, figures = context.text, figures_in(context.passages)
+    else:
+        text = "\n".join(marked(source.number, Hit(source.found, 0.0)) for source in sources(context))
+        figures = figures_in(context)
+    return f"{text}\n\nFigures that you may show:\n{listed(figures)}" if figures else text
 
 
 def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable[Document] = ()) -> CitedAnswer:
@@ -267,7 +308,10 @@ def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable
     citations = tuple(
         Citation(quote, given[quote.passage].cited(quote.place) if quote.passage in given else "") for quote in quotes
     )
-    checked = check_citations(written.text, given.keys())
+    figures = {figure.id: figure for figure in figures_in(passages)}
+    named = dict.fromkeys(name for name in _FIGURE.findall(written.text) if name in figures)
+    unnamed = _FIGURE.sub(lambda found: "" if found[1] in figures else found[0], written.text)
+    checked = check_citations(unnamed, given.keys())
     texts = statements_in(checked.text)
     cited = [check_citations(text, given.keys()).cited for text in texts]
     about = {number: words_about(given[number]) for number in checked.cited}
@@ -294,6 +338,7 @@ def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable
         statements=tuple(map(statement, range(len(texts)))),
         cited=checked.cited,
         unknown=checked.unknown,
+        figures=tuple(map(figures.__getitem__, named)),
     )
 
 
@@ -340,6 +385,7 @@ _MARKS = {"exact": "✓ exact", "normalised": "✓ in other spelling"}
 def render(cited: CitedAnswer) -> str:
     """Return an answer as Markdown, its quotes below it as notes, each with its place and whether it holds."""
     notes = [_note(citation) for citation in cited.citations]
+    shown = [figure_link(figure.name, figure.title) for figure in cited.figures]
     flags = [f"✗ {statement.verdict}: {statement.text}" for statement in cited.unsupported]
     flags += [
         f"✗ not in what is cited: {', '.join(statement.unfounded)} ({statement.text})"
@@ -349,6 +395,7 @@ def render(cited: CitedAnswer) -> str:
     unknown = [f"✗ cited, but no passage: {', '.join(map(str, cited.unknown))}"] if cited.unknown else []
     blocks = [
         cited.text,
+        *shown,
         *("\n".join(f"- {line}" for line in lines) for lines in (notes, [*flags, *unknown]) if lines),
     ]
     return "\n\n".join(blocks) + "\n"
@@ -374,7 +421,7 @@ def _changes(quote: VerifiedQuote) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOptions:
+class AnswerOptions(Checked):
     """The options of an answer: the passages that the model is given, and the length it may write.
 
     Attributes:
@@ -392,9 +439,6 @@ class AnswerOptions:
     header: HeaderTemplate | None = DSRAG
     conflicts: bool = True
     max_tokens: Annotated[int, Ge(1)] = 2_048
-
-    def __post_init__(self) -> None:  # before segments are searched and paid for
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

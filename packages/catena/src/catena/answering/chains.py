@@ -19,11 +19,8 @@ from catena.answering.integration import (
     passages_of,
     select_fitting,
 )
-from catena.model import Chain, Chunk, Edge, Hit, Hop, Segment
-from catena.model.errors import ParameterError
-from catena.model.ids import digest
+from catena.model import Chain, Checked, Chunk, Edge, Hit, Hop, ParameterError, Segment, digest
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
-from catena.model.options import check_options
 from catena.structure.views import segment_header
 from catena.text import count_tokens, outermost
 
@@ -45,7 +42,7 @@ _LONGEST = 80  # characters of one of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChainReading:
+class ChainReading(Checked):
     """The options by which chains are written out for a reader.
 
     Attributes:
@@ -65,9 +62,6 @@ class ChainReading:
     count: Callable[[str], int] = count_tokens
     cut: bool = True
     header: Header = segment_header
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def arrange(chains: Sequence[Chain], format: ChainFormat, *, seed: int = 0) -> tuple[Chunk, ...]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import isnan
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from catena.model import Chunk, Hit, Place, Segment, common_metadata
+from catena.model import Chunk, Hit, Place, Segment, common_metadata, shown_text
 from catena.model.errors import ParameterError
 from catena.model.figures import CAPTION
 from catena.model.ids import span_id
@@ -252,7 +252,7 @@ def _union(first: Segment, second: Segment) -> Segment | None:
         text=text,
         path=common_path([first.path, second.path]),
         chunk_ids=tuple(dict.fromkeys((*first.chunk_ids, *second.chunk_ids))),
-        **asdict(place),
+        **place.parts,
         positions=positions,
         metadata=common_metadata((first.as_chunk(), second.as_chunk())),
     )
@@ -295,6 +295,7 @@ def beginning(segment: Segment, length: int) -> Segment:
         end=segment.start + length,
         text=text,
         lines=lines,
+        boxes=(),
     )
 
 
@@ -404,8 +405,8 @@ def _plain(group: Sequence[tuple[int, ValuedPassage]], header: str) -> str:
 
 
 def _shown(segment: Segment) -> str:
-    """Return the text without blank lines around it; a figure's with what a model saw in it."""
-    text = _BLANK_LINES.sub("", segment.text).rstrip()
+    """Return the text without blank lines around it; a figure's with what a model saw, a table's with its header."""
+    text = _BLANK_LINES.sub("", shown_text(segment)).rstrip()
     seen = segment.metadata.get(CAPTION)
     return f"{text}\n(The figure, described by a model: {seen})" if seen else text
 

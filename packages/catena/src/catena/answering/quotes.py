@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from catena.model import Chunk, Document, Hit, ParameterError, Place, Segment, Span, citation, lines_in
+from catena.model import Chunk, Document, Hit, PageBox, ParameterError, Place, Segment, Span, citation, lines_in
 from catena.text.quotes import Difference, Located, Wording, nearest, place_of
 
 QuoteState: TypeAlias = Literal["exact", "normalised", "near", "altered", "elsewhere", "missing"]
@@ -39,8 +39,8 @@ class VerifiedQuote:
         document_id: of that passage.
         start, end: of what is printed there, offsets in the document, half-open.
         printed: the source's own words, `document.text[start:end]`; "" where nothing was found.
-        pages, page_labels, lines: of the quote in its document, see `catena.model.Place`; the pages are those of its
-            passage where that spans several and its document was not given.
+        pages, page_labels, boxes, lines: of the quote in its document, see `catena.model.Place`; the pages are those
+            of its passage, and boxes are missing, where that spans several and its document was not given.
         differences: what was changed, in order.
     """
 
@@ -54,13 +54,14 @@ class VerifiedQuote:
     printed: str = ""
     pages: Span | None = None
     page_labels: tuple[str, str] | None = None
+    boxes: tuple[PageBox, ...] = ()
     lines: Span | None = None
     differences: tuple[Difference, ...] = ()
 
     @property
     def place(self) -> Place:
         """Return its place for a reader."""
-        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
+        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines, boxes=self.boxes)
 
     @property
     def verified(self) -> bool:
@@ -117,6 +118,19 @@ def verify_quotes(
     return tuple(map(verified, quotes))
 
 
+def looked_up(quote: str, found: Citable, *, documents: Iterable[Document] = ()) -> VerifiedQuote:
+    """Return words as a quote of one passage, verified.
+
+    Raises:
+        ParameterError: they do not stand there; it names the passage, and what stands there most like them.
+    """
+    (seen,) = verify_quotes([Quote(1, quote)], [found], documents=documents)
+    if not seen.verified:
+        printed = f"“{seen.printed}”, which stands there" if seen.printed else "words as they are printed there"
+        raise ParameterError("quote", quote, f"words that stand in {citation(chunk_of(found))}", printed)
+    return seen
+
+
 def _found(
     quote: Quote, state: QuoteState, source: NumberedPassage, place: Located, documents: Mapping[str, Document]
 ) -> VerifiedQuote:
@@ -141,9 +155,9 @@ def _found(
 def _inside(found: Chunk, located: Located) -> Place:
     """Return the place of a part of a passage, as far as the passage alone says it."""
     if found.lines is None:
-        return found.place
+        return replace(found.place, boxes=())
     first, last = (found.lines[0] - 1 + line for line in lines_in(found.text, located.start, located.end))
-    return replace(found.place, lines=(first, last))
+    return replace(found.place, lines=(first, last), boxes=())
 
 
 class SegmentHolder(Protocol):

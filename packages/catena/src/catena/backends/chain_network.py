@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.backends.sentence_transformers import prompt_of, windows_of
+from catena.backends.sentence_transformers import prompt_of, weight_of, windows_of
 from catena.effects.services import Cancel
 from catena.graph import Choices, Epoch, Texts, TrainingOptions, Vectors, initial_weights
 from catena.model.errors import CancelledError, ParameterError
@@ -59,7 +59,8 @@ class TrainedEncodings:
     """Texts as vectors of a sentence-transformers model while it is trained.
 
     As by `SentenceTransformerEmbedder`, no text is cut off: one that is longer than the model's window is the mean of
-    the unit vectors of windows that tile it, made a unit vector; each begins with the model's prompt.
+    the unit vectors of windows that tile it, each times its tokens, made a unit vector; each begins with the model's
+    prompt.
 
     Args:
         model: on the device of the training; its weights are changed by it.
@@ -87,25 +88,27 @@ class TrainedEncodings:
         from torch.nn.functional import normalize
 
         texts = [self._texts[inputs][place] for place in places.tolist()]
-        flat = [window for windows in texts for window in windows]
+        flat, sizes = zip(*(window for windows in texts for window in windows), strict=True)
         parts = [self._forward(flat[start : start + _AT_ONCE]) for start in range(0, len(flat), _AT_ONCE)]
         rows = normalize(torch.cat(parts), dim=-1)
+        rows = rows * rows.new_tensor(sizes)[:, None]
         borders = np.cumsum([0, *map(len, texts)]).tolist()
-        return normalize(torch.stack([rows[start:end].mean(dim=0) for start, end in pairwise(borders)]), dim=-1)
+        return normalize(torch.stack([rows[start:end].sum(dim=0) for start, end in pairwise(borders)]), dim=-1)
 
     def train(self, mode: bool) -> None:
         """Turn dropout on or off."""
         self._model.train(mode)
 
-    def _windows(self, text: str, prompt: str) -> list[str]:
-        return [prompt + window for window in windows_of(self._model, text, prompt)]
+    def _windows(self, text: str, prompt: str) -> list[tuple[str, int]]:
+        windows = windows_of(self._model, text, prompt)
+        return [(prompt + window, weight_of(self._model, window)) for window in windows]
 
-    def _forward(self, windows: list[str]) -> Any:
+    def _forward(self, windows: Sequence[str]) -> Any:
         model = self._model
         prepare = getattr(model, "preprocess", None) or model.tokenize  # version 6, version 5
         features = {
             name: value.to(model.device) if hasattr(value, "to") else value
-            for name, value in prepare(windows).items()
+            for name, value in prepare(list(windows)).items()
         }
         return model(features)["sentence_embedding"]
 

@@ -6,24 +6,26 @@ the service itself.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, Unpack
 
-from catena.backends.hosted import HostedEmbedder, HostedModel, HostedReranker, RatingPlan, portions, rating_plan
+from catena.backends.hosted import (
+    MODELS,
+    Access,
+    HostedEmbedder,
+    HostedModel,
+    HostedReranker,
+    RatingPlan,
+    portions,
+    rating_plan,
+)
 from catena.model.errors import ParameterError
 
 MAX_DOCUMENTS: Final = 1_000  # of one rerank request; the API reference recommends no more
 MAX_TEXTS: Final = 96  # of one embed request
 MAX_TOKENS: Final = 4_096  # of a document; rerank-v4.0 and later read 32,768
 SPARE_TOKENS: Final = 96  # of a window, for the special tokens that a model adds
-DIMENSIONS: Final = {
-    "embed-v4.0": 1536,
-    "embed-english-v3.0": 1024,
-    "embed-multilingual-v3.0": 1024,
-    "embed-english-light-v3.0": 384,
-    "embed-multilingual-light-v3.0": 384,
-}
+DIMENSIONS: Final[dict[str, int]] = MODELS["cohere"]["embedders"]
 _ONCE: Final[dict[str, Any]] = {"max_retries": 0}  # the driver retries, not the SDK
 # Each asynchronous call has its own connection: a kept one would belong to an event loop that may be gone.
 _ONCE_ASYNC: Final[dict[str, Any]] = {**_ONCE, "additional_headers": {"Connection": "close"}}
@@ -33,7 +35,7 @@ class _Cohere(HostedModel):
     """A model at Cohere: the SDK's two clients, made anew where it is unpickled, with the key found there."""
 
     service = package = "cohere"
-    variable = "CO_API_KEY"
+    variable, address = "CO_API_KEY", "CO_API_URL"
     operation: ClassVar[str]
 
     def _connect(self) -> None:
@@ -47,9 +49,6 @@ class _Cohere(HostedModel):
     def _send(self, body: dict[str, Any], *, is_async: bool = False) -> Any:
         client, options = (self._async_client, _ONCE_ASYNC) if is_async else (self._client, _ONCE)
         return getattr(client, self.operation)(model=self.model, **body, request_options=options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_client", "_async_client")}
 
     def __enter__(self) -> Self:
         return self
@@ -87,21 +86,11 @@ class CohereReranker(_Cohere, HostedReranker):
 
     operation = "rerank"
 
-    def __init__(
-        self,
-        model: str = "rerank-v3.5",
-        *,
-        api_key: str | None = None,
-        max_tokens: int = MAX_TOKENS,
-        truncate: bool = False,
-        base_url: str | None = None,
-        timeout: float = 60.0,
-    ) -> None:
+    def __init__(self, model: str = "rerank-v3.5", *, max_tokens: int = MAX_TOKENS, **access: Unpack[Access]) -> None:
         if max_tokens < 256:
             raise ParameterError("max_tokens", max_tokens, "at least 256")
         settings = [f"{max_tokens} tokens"] if max_tokens != MAX_TOKENS else []
-        where = base_url or os.environ.get("CO_API_URL")
-        super().__init__(model, *settings, api_key=api_key, truncate=truncate, base_url=where, timeout=timeout)
+        super().__init__(model, *settings, **access)
         self._max_tokens = max_tokens
 
     def _plan(self, query: str, texts: Sequence[str]) -> RatingPlan:
@@ -141,18 +130,7 @@ class CohereEmbedder(_Cohere, HostedEmbedder):
     operation = "embed"
     document_kind, query_kind = "search_document", "search_query"
 
-    def __init__(
-        self,
-        model: str = "embed-v4.0",
-        *,
-        dim: int | None = None,
-        api_key: str | None = None,
-        truncate: bool = False,
-        base_url: str | None = None,
-        timeout: float = 60.0,
-    ) -> None:
-        where = base_url or os.environ.get("CO_API_URL")
-        access = {"api_key": api_key, "truncate": truncate, "base_url": where, "timeout": timeout}
+    def __init__(self, model: str = "embed-v4.0", *, dim: int | None = None, **access: Unpack[Access]) -> None:
         super().__init__(model, DIMENSIONS.get(model), dim, **access)
 
     def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:

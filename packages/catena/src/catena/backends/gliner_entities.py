@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from catena.backends.sentence_transformers import public_name
+from catena.backends.sentence_transformers import load_local, public_name
 from catena.effects.models import turn_of
-from catena.model.errors import MissingExtraError, ParameterError, ServiceError
+from catena.model.errors import ParameterError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +56,10 @@ class GLiNERRecognizer:
             raise ParameterError("threshold", threshold, "in [0, 1]")
         if batch_size < 1:
             raise ParameterError("batch_size", batch_size, "an integer >= 1")
-        self._model: Any = _load(model) if isinstance(model, str) else model
+        self._model: Any = model
+        if isinstance(model, str):
+            name_shown = public_name(model)
+            self._model = load_local(_SERVICE, lambda gliner: gliner.GLiNER.from_pretrained(model), name_shown)
         self._labels, self._threshold, self._batch_size = tuple(labels), threshold, batch_size
         self._max_words = int(getattr(getattr(self._model, "config", None), "max_len", None) or MAX_WORDS)
         self._turn = turn_of(self._model)
@@ -89,18 +91,6 @@ class GLiNERRecognizer:
             what = f"finding entities in {len(texts)} texts failed: {type(error).__name__}"
             raise ServiceError(_SERVICE, what) from error
         return tuple(tuple(names) for names in found)
-
-
-def _load(name: str) -> Any:
-    if find_spec("gliner") is None:
-        raise MissingExtraError("gliner", "catena-core[gliner]")
-    from gliner import GLiNER
-
-    try:
-        return GLiNER.from_pretrained(name)
-    except Exception as error:  # network, files, versions: one message for all
-        what = f"the model {public_name(name)!r} cannot be loaded ({type(error).__name__})"
-        raise ServiceError(_SERVICE, what) from error
 
 
 def _windows(text: str, size: int) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 from catena.effects import redact, service_error
@@ -18,7 +20,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+T = TypeVar("T")
+
+MODELS: Mapping[str, Any] = tomllib.loads(
+    files("catena").joinpath("data", "hosted_models.toml").read_text(encoding="utf-8")
+)
+"""By service, what is known of its models."""
+
+NO_KEY = "none"  # sent where a service is asked without one, whatever the environment holds
 MAX_MESSAGE = 300  # characters of what a service says that an error repeats
+_CONNECTIONS = frozenset({"_client", "_async_client", "_resource"})  # made anew where a model is unpickled
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
@@ -209,7 +220,7 @@ class Account:
         return f"Account({self.service!r}, {self.variable!r})"
 
     def __reduce__(self) -> tuple[Callable[..., Account], tuple[object, ...]]:
-        return account, (self.service, self.variable, None, self.base_url)
+        return account, (self.service, self.variable, NO_KEY if self.key == NO_KEY else None, self.base_url)
 
     def identity(self, model: str, *settings: str) -> str:
         """Return "service/model", with the host of another address and the settings that change replies."""
@@ -248,6 +259,22 @@ class Account:
         return f"{text[:MAX_MESSAGE]}…" if len(text) > MAX_MESSAGE else text
 
 
+class Access(TypedDict, total=False):
+    """The arguments that every hosted model takes.
+
+    Attributes:
+        api_key: by default that of the environment.
+        truncate: let the service drop what is too long.
+        base_url: of another address.
+        timeout: seconds for one request.
+    """
+
+    api_key: str | None
+    truncate: bool
+    base_url: str | None
+    timeout: float
+
+
 class HostedModel(ABC):
     """A model of a service, called through the vendor's SDK. The driver retries, not the SDK.
 
@@ -255,19 +282,27 @@ class HostedModel(ABC):
         service: as in errors and identities; also the name of our extra with the SDK.
         package: the SDK.
         variable: the environment's name for the key.
+        address: the environment's name for another address; "" where there is none.
         identity: service, model and the settings that change replies.
     """
 
     service: ClassVar[str]
     package: ClassVar[str]
     variable: ClassVar[str]
+    address: ClassVar[str] = ""
 
     def __init__(
-        self, model: str, *settings: str, api_key: str | None, truncate: bool, base_url: str | None, timeout: float
+        self,
+        model: str,
+        *settings: str,
+        api_key: str | None = None,
+        truncate: bool = False,
+        base_url: str | None = None,
+        timeout: float = 60.0,
     ) -> None:
         if find_spec(self.package) is None:
             raise MissingExtraError(self.package, f"catena-core[{self.service}]")
-        self._account = account(self.service, self.variable, api_key, base_url)
+        self._account = account(self.service, self.variable, api_key, base_url or os.environ.get(self.address))
         self.model, self._truncate, self._timeout = model, truncate, timeout
         self.identity = self._account.identity(model, *settings, *(["truncated"] if truncate else []))
         self._connect()
@@ -275,9 +310,26 @@ class HostedModel(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _CONNECTIONS}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._connect()
+
+    def _answered(self, bodies: Iterable[dict[str, Any]], read: Callable[[Iterable[Any]], T]) -> T:
+        """Make these requests, and return what is read in their replies; whatever fails is told as one of ours."""
+        try:
+            return read(self._send(body) for body in bodies)
+        except Exception as error:
+            raise self._account.failure(error, self.identity) from None
+
+    async def _aanswered(self, bodies: Iterable[dict[str, Any]], read: Callable[[Iterable[Any]], T]) -> T:
+        """As `_answered`, without blocking the event loop."""
+        try:
+            return read([await self._send(body, is_async=True) for body in bodies])
+        except Exception as error:
+            raise self._account.failure(error, self.identity) from None
 
     @abstractmethod
     def _connect(self) -> None:
@@ -298,20 +350,19 @@ class HostedReranker(HostedModel):
             ServiceError: a request failed.
             ParameterError: the query is empty.
         """
-        plan = self._plan(query, texts)
-        try:
-            return plan.scores([self._scores(self._send(self._body(query, part)), part) for part in plan.requests])
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
+        return self._answered(*self._asked(query, texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """As `score`, without blocking the event loop."""
+        return await self._aanswered(*self._asked(query, texts))
+
+    def _asked(
+        self, query: str, texts: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], Callable[[Iterable[Any]], tuple[float, ...]]]:
+        """Return the requests that score texts, and what reads the scores in their replies."""
         plan = self._plan(query, texts)
-        try:
-            replies = [(await self._send(self._body(query, part), is_async=True), part) for part in plan.requests]
-            return plan.scores([self._scores(reply, part) for reply, part in replies])
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
+        bodies = [self._body(query, part) for part in plan.requests]
+        return bodies, lambda replies: plan.scores(map(self._scores, replies, plan.requests))
 
     def _scores(self, reply: Any, documents: Sequence[str]) -> list[float]:
         return scores_in_order(((item.index, item.relevance_score) for item in self._items(reply)), len(documents))
@@ -345,7 +396,7 @@ class HostedEmbedder(HostedModel):
     document_kind: ClassVar[str]
     query_kind: ClassVar[str]
 
-    def __init__(self, model: str, default: int | None, dim: int | None, **access: Any) -> None:
+    def __init__(self, model: str, default: int | None, dim: int | None, **access: Unpack[Access]) -> None:
         if (known := dim or default) is None:
             raise ParameterError("dim", dim, f"given for {model!r}, whose vectors' length is not known here")
         super().__init__(model, f"{known} dimensions", **access)
@@ -359,42 +410,36 @@ class HostedEmbedder(HostedModel):
             ServiceError: a request failed.
             ParameterError: a text is empty.
         """
-        return self._embed(texts, self.document_kind)
+        return self._answered(*self._asked(texts, self.document_kind))
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one unit vector, shape (dim,)."""
-        row: NDArray[np.float32] = self._embed([text], self.query_kind)[0]
+        row: NDArray[np.float32] = self._answered(*self._asked([text], self.query_kind))[0]
         return row
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As `embed_documents`, without blocking the event loop."""
-        return await self._aembed(texts, self.document_kind)
+        return await self._aanswered(*self._asked(texts, self.document_kind))
 
     async def aembed_query(self, text: str) -> NDArray[np.float32]:
         """As `embed_query`, without blocking the event loop."""
-        row: NDArray[np.float32] = (await self._aembed([text], self.query_kind))[0]
+        row: NDArray[np.float32] = (await self._aanswered(*self._asked([text], self.query_kind)))[0]
         return row
 
-    def _embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
+    def _asked(
+        self, texts: Sequence[str], kind: str
+    ) -> tuple[list[dict[str, Any]], Callable[[Iterable[Any]], NDArray[np.float32]]]:
+        """Return the requests that embed texts, and what reads the rows in their replies."""
         require_texts(texts)
-        try:
-            return self._rows([(self._send(self._body(part, kind)), part) for part in self._parts(texts)])
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
+        parts = self._parts(texts)
+        return [self._body(part, kind) for part in parts], lambda replies: self._rows(replies, parts)
 
-    async def _aembed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
-        require_texts(texts)
-        try:
-            parts = self._parts(texts)
-            return self._rows([(await self._send(self._body(part, kind), is_async=True), part) for part in parts])
-        except Exception as error:
-            raise self._account.failure(error, self.identity) from None
-
-    def _rows(self, replies: Sequence[tuple[Any, Sequence[str]]]) -> NDArray[np.float32]:
+    def _rows(self, replies: Iterable[Any], parts: Sequence[Sequence[str]]) -> NDArray[np.float32]:
         """Return the rows of all requests; each request must have answered its own texts."""
         import numpy as np
 
-        rows = [unit_rows(self._vectors(reply, len(part)), len(part), self.dim) for reply, part in replies]
+        pairs = zip(replies, parts, strict=True)
+        rows = [unit_rows(self._vectors(reply, len(part)), len(part), self.dim) for reply, part in pairs]
         return np.concatenate([np.zeros((0, self.dim), dtype=np.float32), *rows])
 
     @abstractmethod
@@ -416,7 +461,8 @@ def account(service: str, variable: str, api_key: str | None = None, base_url: s
     Raises:
         ParameterError: there is none, or it cannot be sent in a header.
     """
-    key = (api_key or os.environ.get(variable) or "").strip()
+    own = NO_KEY if service == "openai" and base_url else ""  # many servers have its protocol, few of them keys
+    key = (api_key or os.environ.get(variable) or own).strip()
     if not key:
         raise ParameterError("api_key", None, f"given, or in the environment as {variable}")
     if not (key.isascii() and key.isprintable()):

@@ -1,4 +1,4 @@
-"""Language models behind an OpenAI-compatible chat API (extra `openai`): OpenAI itself, vLLM, Ollama and others."""
+"""Call models behind an OpenAI-compatible API (extra `openai`), to write or to embed: OpenAI, vLLM, Ollama."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Lt
 
+from catena.backends.hosted import HostedEmbedder, HostedModel, in_order, portions, size_in_bytes
 from catena.effects import Completion, Describe, approximate_tokens, caption_of, ending, message_text, service_error
+from catena.effects.steps import Complete
 from catena.model import MissingExtraError, ParameterError, ServiceError, check_given, digest
-
-if TYPE_CHECKING:
-    from catena.effects.steps import Complete
-
 
 _OLD_NAME, _NEW_NAME = "max_tokens", "max_completion_tokens"  # of a reply's limit
 _FORM = "response_format"
@@ -77,8 +75,6 @@ class OpenAILLM:
     ) -> None:
         if find_spec("openai") is None:
             raise MissingExtraError("openai", "catena-core[openai]")
-        import openai
-
         key = api_key or os.environ.get("OPENAI_API_KEY")
         where = base_url or os.environ.get("OPENAI_BASE_URL")
         if not key and not where:
@@ -88,10 +84,7 @@ class OpenAILLM:
              "extra_body": extra_body},
             OpenAILLM.__init__,
         )  # fmt: skip
-        options: dict[str, Any] = {"api_key": key or "none", "base_url": where, "timeout": timeout, "max_retries": 0}
-        self._client = openai.OpenAI(**options)
-        # Each asynchronous call has its own connection: a kept one would belong to an event loop that may be gone.
-        self._async_client = openai.AsyncOpenAI(**options, default_headers={"Connection": "close"})
+        self._client, self._async_client = _clients(key or "none", where, timeout)
         self.model, self._place = model, urlsplit(str(self._client.base_url))
         chosen = dict(zip(_CHOSEN, (temperature, seed, reasoning_effort), strict=True))
         self._chosen: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
@@ -190,6 +183,17 @@ class OpenAILLM:
         )
 
 
+def _clients(key: str, where: str | None, timeout: float) -> tuple[Any, Any]:
+    """Return the client of the SDK, and the one for asynchronous calls.
+
+    Each of these has its own connection: a kept one would belong to an event loop that may be gone.
+    """
+    import openai
+
+    options: dict[str, Any] = {"api_key": key, "base_url": where, "timeout": timeout, "max_retries": 0}
+    return openai.OpenAI(**options), openai.AsyncOpenAI(**options, default_headers={"Connection": "close"})
+
+
 @dataclass(slots=True)
 class _Call:
     """One call of the service: what is left out of it, as the service refused it before, and its token limit.
@@ -280,3 +284,70 @@ def _about(request: Describe) -> list[Any]:
     url = f"data:{kind};base64,{base64.b64encode(request.image).decode('ascii')}"
     parts = [{"type": "text", "text": request.prompt}, {"type": "image_url", "image_url": {"url": url}}]
     return [{"role": "user", "content": parts}]
+
+
+DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+_MAX_BYTES = 250_000  # of one request's texts: OpenAI reads 300,000 tokens, each of at least one byte
+_MAX_TEXTS, _MAX_TEXTS_ELSEWHERE = 1_000, 32  # of one request; other servers take fewer by default
+
+
+class OpenAIEmbedder(HostedEmbedder):
+    """Embeds by any server with OpenAI's protocol (Ollama, vLLM, TEI, OpenAI itself). The driver retries.
+
+    A text longer than the model reads is for the server to refuse, which is an error, or to cut, as Ollama does by
+    default. An empty text is refused before anything is sent.
+
+    Args:
+        model: its name at the service.
+        dim: length of a vector, where the model leaves the choice; by default the model's own, which is asked for
+            with one word where it is not in `DIMENSIONS`.
+        api_key: by default the environment's OPENAI_API_KEY; a server of one's own (`base_url`) may need none.
+        base_url: of another service, e.g. "http://localhost:11434/v1"; by default the environment's OPENAI_BASE_URL.
+        timeout: seconds for one request.
+
+    Raises:
+        MissingExtraError: the SDK is not installed.
+        ParameterError: OpenAI is asked without a key.
+        ServiceError: the server did not say how long its vectors are.
+
+    Source: https://platform.openai.com/docs/api-reference/embeddings
+    """
+
+    service = package = "openai"
+    variable, address = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+    document_kind = query_kind = ""
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        dim: int | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        settings = [f"{dim} dimensions"] if dim else []
+        HostedModel.__init__(self, model, *settings, api_key=api_key, base_url=base_url, timeout=timeout)
+        self._chosen, self._most = dim, _MAX_TEXTS_ELSEWHERE if self._account.base_url else _MAX_TEXTS
+        self.dim = dim or DIMENSIONS.get(model) or self._length()
+
+    def _length(self) -> int:
+        asked = [self._body(["length"], "")]
+        return self._answered(asked, lambda replies: len(self._vectors(next(iter(replies)), 1)[0]))
+
+    def _connect(self) -> None:
+        self._client, self._async_client = _clients(self._account.key, self._account.base_url, self._timeout)
+
+    def _send(self, body: dict[str, Any], *, is_async: bool = False) -> Any:
+        client = self._async_client if is_async else self._client
+        return client.embeddings.create(model=self.model, encoding_format="float", **body)
+
+    def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:
+        sizes = [size_in_bytes(text) for text in texts]
+        return [texts[run] for run in portions(sizes, max_count=self._most, max_size=_MAX_BYTES)]
+
+    def _body(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
+        return {"input": list(texts), **({} if self._chosen is None else {"dimensions": self._chosen})}
+
+    def _vectors(self, reply: Any, count: int) -> Any:
+        return in_order(((item.index, item.embedding) for item in reply.data), count)

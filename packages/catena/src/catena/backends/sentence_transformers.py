@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import PurePath
@@ -12,6 +14,7 @@ import numpy as np
 
 from catena.effects.models import turn_of
 from catena.model.errors import MissingExtraError, ParameterError, ServiceError
+from catena.model.vectors import mean_direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,9 +65,10 @@ class SentenceTransformerEmbedder(_Encoder):
     """Embeds with a sentence-transformers model, through its document and query prompts where it has them.
 
     A text longer than the model's window (`max_seq_length` tokens, less the special tokens and the prompt) is not
-    truncated: it is cut between words into windows that fit, and `v(text) = m / |m|`, `m` the mean of the windows'
-    unit vectors. A mean blurs: chunks cut below `max_seq_length` are each one window, and ranking a long text by
-    its best chunk is then what "scored by its best window" means.
+    truncated: it is cut between words into windows that fit, and `v(text) = m / |m|`, `m` the sum over the windows of
+    their unit vectors, each times its tokens: a short rest says little. A mean blurs: chunks cut below
+    `max_seq_length` are each one window, and ranking a long text by its best chunk is then what "scored by its best
+    window" means.
 
     Args:
         model: a loaded model, or the name or path of one.
@@ -85,17 +89,14 @@ class SentenceTransformerEmbedder(_Encoder):
         """Return unit rows, shape (len(texts), dim), in order."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        return np.stack([_mean_direction(vectors) for vectors in self._of_documents(texts)])
+        return np.stack([mean_direction(vectors) for vectors in self._of_documents(texts)])
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one unit vector, shape (dim,)."""
-        return _mean_direction(self._of_query(text))
+        return mean_direction(self._of_query(text))
 
-
-def _mean_direction(vectors: Any) -> NDArray[np.float32]:
-    mean = vectors.mean(axis=0, dtype=np.float64)
-    unit: NDArray[np.float32] = (mean / np.linalg.norm(mean)).astype(np.float32)
-    return unit
+    def _made(self, given: Any, prompt: str, windows: Sequence[str]) -> Any:
+        return given * np.array([[weight_of(self._model, window)] for window in windows], np.float32)
 
 
 class SentenceTransformerTokenEmbedder(_Encoder):
@@ -186,7 +187,8 @@ class CrossEncoderReranker:
         if not texts:
             return ()
         with self._turn:
-            windows = [fitting_windows(self._model.tokenizer, text, self._room(query)) for text in texts]
+            encode = partial(tokens_of, self._model.tokenizer)
+            windows = [fitting_windows(encode, text, self._room(query)) for text in texts]
             values = self._values([(query, window) for group in windows for window in group])
         borders = np.cumsum([0, *map(len, windows)])
         return tuple(float(values[start:end].max()) for start, end in pairwise(borders))
@@ -197,7 +199,7 @@ class CrossEncoderReranker:
         limit = getattr(model, "max_seq_length", None) or tokenizer.model_max_length  # version 6, version 5
         prompt = (getattr(model, "prompts", None) or {}).get(getattr(model, "default_prompt_name", None), "")
         taken = tokenizer.num_special_tokens_to_add(pair=True)
-        taken += sum(len(tokens_of(tokenizer, part)["input_ids"]) for part in (query, prompt) if part)
+        taken += sum(len(tokens_of(tokenizer, part).ids) for part in (query, prompt) if part)
         if limit - taken < limit // 4:
             most = limit - limit // 4
             raise ParameterError("tokens of question, prompt and marks", taken, f"at most {most} of {limit}")
@@ -233,15 +235,32 @@ def load_model(name: str, kind: Literal["SentenceTransformer", "CrossEncoder"]) 
         MissingExtraError: sentence-transformers is not installed.
         ServiceError: the model cannot be loaded.
     """
-    if find_spec("sentence_transformers") is None:
-        raise MissingExtraError("sentence-transformers", "catena-core[sentence-transformers]")
-    import sentence_transformers
+    return load_local(_SERVICE, lambda package: getattr(package, kind)(name), public_name(name))
 
+
+def load_local(service: str, load: Callable[[Any], Any], shown: str, *, kind: str = "model", hint: str = "") -> Any:
+    """Return what a package on this machine loads.
+
+    Args:
+        service: the name of the package, and of our extra with it.
+        load: is given the package.
+        shown: the name of what is loaded, for the error.
+        kind: of that.
+        hint: at the end of the error.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+        ServiceError: it cannot be loaded.
+    """
+    module = service.replace("-", "_")
+    if find_spec(module) is None:
+        raise MissingExtraError(service, f"catena-core[{service}]")
+    package = import_module(module)
     try:
-        return getattr(sentence_transformers, kind)(name)
+        return load(package)
     except Exception as error:  # network, files, versions: one message for all
-        what = f"the model {public_name(name)!r} cannot be loaded ({type(error).__name__})"
-        raise ServiceError(_SERVICE, what) from error
+        what = f"the {kind} {shown!r} cannot be loaded ({type(error).__name__}){hint}"
+        raise ServiceError(service, what) from error
 
 
 def public_name(name: str) -> str:
@@ -259,8 +278,8 @@ def fingerprint(model: SentenceTransformer) -> str:
 
 
 def tokens_of(tokenizer: Any, text: str) -> Any:
-    """Return all tokens of a text and their places in it, without special ones."""
-    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+    """Return all tokens of a text and their places in it, without special ones, as a `tokenizers.Encoding`."""
+    return tokenizer(text, add_special_tokens=False, truncation=False, verbose=False).encodings[0]
 
 
 def prompt_of(model: Any, names: Sequence[str]) -> str:
@@ -273,28 +292,38 @@ def windows_of(model: Any, text: str, prompt: str) -> list[str]:
     if model.max_seq_length is None:
         return [text]
     taken = model.tokenizer.num_special_tokens_to_add() + _size(model, prompt)
-    return fitting_windows(model.tokenizer, text, max(1, model.max_seq_length - taken))
+    return fitting_windows(partial(tokens_of, model.tokenizer), text, max(1, model.max_seq_length - taken))
 
 
-def _size(model: Any, prompt: str) -> int:
-    return len(tokens_of(model.tokenizer, prompt)["input_ids"]) if prompt else 0
+def weight_of(model: Any, window: str) -> int:
+    """Return how much a window counts in the mean of a text's: its tokens without special ones, 1 if it has none."""
+    return max(1, _size(model, window))
 
 
-def fitting_windows(tokenizer: Any, text: str, limit: int) -> list[str]:
-    """Cut a text between words into pieces that tile it, of at most `limit` tokens each."""
+def _size(model: Any, text: str) -> int:
+    return len(tokens_of(model.tokenizer, text).ids) if text else 0
+
+
+def fitting_windows(encode: Callable[[str], Any], text: str, limit: int) -> list[str]:
+    """Cut a text between words into pieces that tile it, of at most `limit` tokens each.
+
+    Args:
+        encode: returns the `tokenizers.Encoding` of a text, without special tokens and not cut off.
+        text: of any length.
+        limit: >= 1.
+    """
     size = limit
-    windows = _tiles(tokenizer, text, size)
+    windows = _tiles(encode(text), text, size)
     # Cut inside a word longer than a window, its rest may make more tokens than before: then cut finer.
-    while size > 1 and any(len(tokens_of(tokenizer, window)["input_ids"]) > limit for window in windows):
+    while size > 1 and any(len(encode(window).ids) > limit for window in windows):
         size //= 2
-        windows = _tiles(tokenizer, text, size)
+        windows = _tiles(encode(text), text, size)
     return windows
 
 
-def _tiles(tokenizer: Any, text: str, size: int) -> list[str]:
+def _tiles(encoded: Any, text: str, size: int) -> list[str]:
     """Cut `text` into pieces of at most `size` tokens of its own tokenization, between words where it can be."""
-    encoded = tokens_of(tokenizer, text)
-    offsets, words = encoded["offset_mapping"], encoded.word_ids()
+    offsets, words = encoded.offsets, encoded.word_ids
     cuts, start = [0], 0
     while start + size < len(offsets):
         end = start + size

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from catena.backends.sentence_transformers import load_local
 from catena.effects.models import turn_of
-from catena.model import MissingExtraError, ParameterError, ServiceError, digest
+from catena.model import ParameterError, ServiceError, digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,19 +75,9 @@ class SpacyRecognizer:
             raise ParameterError("labels", unknown, f"some of {', '.join(sorted(self._known))}")
 
 
-def _load(name: str) -> Language:
-    if find_spec("spacy") is None:
-        raise MissingExtraError("spacy", "catena-core[spacy]")
-    import spacy
-
-    try:
-        return spacy.load(name)
-    except Exception as error:  # a missing package, files, versions: one message for all
-        public = PurePath(name).name
-        what = (
-            f"the pipeline {public!r} cannot be loaded ({type(error).__name__}). Try: python -m spacy download NAME"
-        )
-        raise ServiceError(_SERVICE, what) from error
+def _load(name: str) -> Any:
+    hint = ". Try: python -m spacy download NAME"
+    return load_local(_SERVICE, lambda spacy: spacy.load(name), PurePath(name).name, kind="pipeline", hint=hint)
 
 
 def _labels(pipeline: Language) -> frozenset[str] | None:

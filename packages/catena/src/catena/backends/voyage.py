@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
 from catena.backends.hosted import (
+    MODELS,
+    Access,
     HostedEmbedder,
     HostedModel,
     HostedReranker,
@@ -26,30 +28,10 @@ MAX_ITEMS: Final = 1_000  # documents of one rerank request, texts of one embedd
 MAX_ITEMS_OLD: Final = 128  # texts of one request to the models before voyage-3.5
 SPARE_TOKENS: Final = 96  # of a window, for the special tokens that a model adds
 # Tokens of query and one document together, and of one request: query * documents + all documents.
-RERANK_TOKENS: Final = {
-    "rerank-2.5": (32_000, 600_000),
-    "rerank-2.5-lite": (32_000, 600_000),
-    "rerank-2": (16_000, 600_000),
-    "rerank-2-lite": (8_000, 600_000),
-    "rerank-1": (8_000, 300_000),
-    "rerank-lite-1": (4_000, 300_000),
-}
+RERANK_TOKENS: Final[dict[str, tuple[int, int]]] = MODELS["voyage"]["rerankers"]
 UNKNOWN_RERANKER: Final = (4_000, 300_000)
 # Length of a vector, and tokens of one request.
-EMBEDDERS: Final = {
-    "voyage-4-large": (1024, 120_000),
-    "voyage-4": (1024, 320_000),
-    "voyage-4-lite": (1024, 1_000_000),
-    "voyage-3.5": (1024, 320_000),
-    "voyage-3.5-lite": (1024, 1_000_000),
-    "voyage-3-large": (1024, 120_000),
-    "voyage-3": (1024, 120_000),
-    "voyage-3-lite": (512, 120_000),
-    "voyage-code-3": (1024, 120_000),
-    "voyage-finance-2": (1024, 120_000),
-    "voyage-law-2": (1024, 120_000),
-    "voyage-multilingual-2": (1024, 120_000),
-}
+EMBEDDERS: Final[dict[str, tuple[int, int]]] = MODELS["voyage"]["embedders"]
 UNKNOWN_EMBEDDER_TOKENS: Final = 120_000
 _THOUSAND: Final = ("voyage-4", "voyage-3.5", "voyage-3-large", "voyage-code-3", "voyage-finance-2", "voyage-law-2")
 
@@ -69,9 +51,6 @@ class _Voyage(HostedModel):
         import voyageai
 
         self._resource: Any = getattr(voyageai, self.resource)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_resource"}
 
     def _send(self, body: dict[str, Any], *, is_async: bool = False) -> Any:
         create = self._resource.acreate if is_async else self._resource.create
@@ -111,16 +90,8 @@ class VoyageReranker(_Voyage, HostedReranker):
 
     resource = "Reranking"
 
-    def __init__(
-        self,
-        model: str = "rerank-2.5",
-        *,
-        api_key: str | None = None,
-        truncate: bool = False,
-        base_url: str | None = None,
-        timeout: float = 60.0,
-    ) -> None:
-        super().__init__(model, api_key=api_key, truncate=truncate, base_url=base_url, timeout=timeout)
+    def __init__(self, model: str = "rerank-2.5", **access: Unpack[Access]) -> None:
+        super().__init__(model, **access)
 
     def _plan(self, query: str, texts: Sequence[str]) -> RatingPlan:
         pair, request = RERANK_TOKENS.get(self.model, UNKNOWN_RERANKER)
@@ -160,18 +131,8 @@ class VoyageEmbedder(_Voyage, HostedEmbedder):
     resource = "Embedding"
     document_kind, query_kind = "document", "query"
 
-    def __init__(
-        self,
-        model: str = "voyage-3.5",
-        *,
-        dim: int | None = None,
-        api_key: str | None = None,
-        truncate: bool = False,
-        base_url: str | None = None,
-        timeout: float = 60.0,
-    ) -> None:
+    def __init__(self, model: str = "voyage-3.5", *, dim: int | None = None, **access: Unpack[Access]) -> None:
         default, self._max_tokens = EMBEDDERS.get(model, (None, UNKNOWN_EMBEDDER_TOKENS))
-        access = {"api_key": api_key, "truncate": truncate, "base_url": base_url, "timeout": timeout}
         super().__init__(model, default, dim, **access)
 
     def _parts(self, texts: Sequence[str]) -> list[Sequence[str]]:

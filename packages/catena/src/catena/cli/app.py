@@ -22,15 +22,15 @@ COMMANDS = {
     name: EntryPoint(name, f"catena.cli.{where}", _GROUP)
     for name, where in {
         "demo": "demo:demo", "parse": "parse:parse", "segment": "segment:segment", "views": "views:views",
-        "index": "library:index", "search": "search:search", "figures": "figures:figures", "ask": "ask:ask",
-        "evaluate": "measure:evaluate", "tune": "measure:tune", "calibrate": "measure:calibrate",
+        "index": "library:index", "search": "search:search", "cells": "search:cells", "figures": "figures:figures",
+        "ask": "ask:ask", "evaluate": "measure:evaluate", "tune": "measure:tune", "calibrate": "measure:calibrate",
         "graph": "graph:app", "status": "library:status", "delete": "library:delete", "verify": "library:verify",
         "doctor": "doctor:doctor", "explain-error": "doctor:explain_error",
     }.items()
 }  # fmt: skip
 PACKAGES = {
-    "report": "catena-view", "server": "catena-server", "plan": "catena-server", "questions": "catena-bench",
-    "judge": "catena-bench",
+    "report": "catena-view", "show": "catena-view", "server": "catena-server", "plan": "catena-server",
+    "questions": "catena-bench", "judge": "catena-bench",
 }  # fmt: skip
 """Command that is not in the core -> the package that adds it."""
 

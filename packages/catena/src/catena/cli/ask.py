@@ -19,6 +19,7 @@ from catena.cli.failures import (
     ProblemError,
     check_question,
     hints_for,
+    refuse,
     split_hint,
     stands_nowhere,
     tell_degraded,
@@ -31,24 +32,17 @@ from catena.cli.library import indexed
 from catena.cli.llm_options import CallOptions
 from catena.cli.options import AsJson, NameOptions, ReadingChoices, file_path, flag, given_options, grouped, option
 from catena.cli.search import ranking_as_json
-from catena.cli.segment_search import (
-    OpenedModels,
-    SegmentChoices,
-    check_kind,
-    no_segment,
-    segments_as_json,
-    show_segments,
-)
-from catena.model import Hit, ServiceError
+from catena.cli.segment_search import SegmentChoices, check_kind, no_segment, segments_as_json, show_segments
+from catena.effects import Services, Step
+from catena.model import Figure, Hit, Outcome, Ranking, ServiceError, Unknown
+from catena.model.places import citation
 
 if TYPE_CHECKING:
     from catena.answering.answers import Answer, Citation, CitedAnswer, SegmentAnswer
     from catena.answering.short_answers import ShortAnswer
-    from catena.effects import Services, Step
     from catena.graph.search import GraphResult
     from catena.library import Library, SegmentSearchOptions
     from catena.library.pipeline import Preparation
-    from catena.model import Figure, Outcome, Ranking, Unknown
     from catena.segments import Extraction, SegmentHit
 
 
@@ -64,71 +58,8 @@ STATES = {
 """State of a quote -> its words and its colour."""
 
 
-def _answered(step: Step[T], services: Services) -> tuple[T | None, str | None]:
-    """Return what a model writes and no problem, or nothing and the problem."""
-    from catena.effects import run
-
-    try:
-        with err().status("the model is writing …"):
-            return run(step, services), None
-    except ServiceError as error:
-        return None, str(error)
-
-
-def plain_answer(services: Services, question: str, ranking: Ranking) -> tuple[Answer | None, str | None]:
-    """Return an answer without quotes and no problem, or no answer and the problem."""
-    from catena.answering.answers import answer
-
-    return _answered(answer(question, ranking.hits, nowhere=ranking.unknown), services)
-
-
-def short_answer(services: Services, question: str, found: GraphResult) -> tuple[ShortAnswer | None, str | None]:
-    """Return an answer of a few words from what was found and no problem, or no answer and the problem.
-
-    Chunks of the ranking that are on no chain are read behind the chains.
-    """
-    from catena.answering.short_answers import chain_answer
-
-    walked_to = {chunk.id for chain in found.chains for chunk in chain.chunks}
-    rest = [hit for hit in found.ranking.hits if hit.chunk.id not in walked_to]
-    return _answered(chain_answer(question, [*found.chains, *rest]), services)
-
-
-def quoted_answer(
-    services: Services,
-    question: str,
-    found: Sequence[Hit] | Sequence[SegmentHit],
-    library: Library,
-    *,
-    nowhere: Sequence[Unknown],
-    budget_tokens: int | None,
-) -> tuple[SegmentAnswer | None, str | None]:
-    """Return an answer each of whose quotes is looked up and no problem, or no answer and the problem.
-
-    Args:
-        services: who writes.
-        question: as typed.
-        found: what to answer from, best first.
-        library: that holds their documents, in which a quote's page is looked up.
-        nowhere: names in the question that stand nowhere.
-        budget_tokens: of all that the model reads; None for no limit.
-    """
-    from catena.answering.answers import AnswerOptions, answer_from
-
-    names = [hit.chunk.document_id if isinstance(hit, Hit) else hit.segment.document_id for hit in found]
-    documents = [library.get(name).document for name in dict.fromkeys(names)]
-    options = AnswerOptions(budget_tokens=budget_tokens)
-    step = answer_from(question, found, options, nowhere=nowhere, documents=documents)
-    written, problem = _answered(step, services)
-    if written is not None and written.answer is None:
-        return None, f"nothing fits into {budget_tokens} tokens"
-    return written, problem
-
-
 def answer_as_json(written: SegmentAnswer) -> dict[str, Any]:
     """Return an answer with every quote and statement, the passages it was made from, and the conflicts of these."""
-    from catena.model.places import citation
-
     answer = written.answer
     told = None if answer is None else _answer_as_data(answer)
     return {
@@ -144,8 +75,8 @@ def answer_as_json(written: SegmentAnswer) -> dict[str, Any]:
 
 def _answer_as_data(answer: CitedAnswer) -> dict[str, Any]:
     made: dict[str, Any] = plain(answer)
-    for citation, quoted in zip(answer.citations, made["citations"], strict=True):
-        quoted["verified"] = citation.quote.verified
+    for cited, quoted in zip(answer.citations, made["citations"], strict=True):
+        quoted["verified"] = cited.quote.verified
     return {**made, "unsupported": [each.text for each in answer.unsupported], "coverage": answer.coverage}
 
 
@@ -173,9 +104,12 @@ def show_quoted(written: SegmentAnswer, question: str, figures: Mapping[str, str
     if answer is None:
         return
     out().print(Text(printable(answer.text) + "\n"))
-    for citation in answer.citations:
-        out().print(_quote(citation))
-    if answer.citations:
+    for cited in answer.citations:
+        out().print(_quote(cited))
+    for figure in answer.figures:
+        place = next((place for place in figures.values() if place.endswith(figure.name)), "")
+        out().print(Text(printable(f"{figure}: {place}" if place else str(figure), one_line=True), style="cyan"))
+    if answer.citations or answer.figures:
         out().print()
     for conflict in written.conflicts:
         note = Text(printable(conflict.note, one_line=True), style="dim" if conflict.expected else "bold yellow")
@@ -242,9 +176,100 @@ class _Found:
 
     @property
     def is_empty(self) -> bool:
-        from catena.model import Ranking
-
         return not (self.found.hits if isinstance(self.found, Ranking) else self.found.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A question to a library, and the models that are asked about what is found.
+
+    Attributes:
+        k: passages.
+        budget_tokens: of the text that is read; None for the usual.
+    """
+
+    question: str
+    library: Library
+    models: Services
+    k: int
+    budget_tokens: int | None
+
+    def from_passages(self, options: SegmentSearchOptions, *, quotes: bool) -> _Found:
+        """Search for passages, and let the model answer from them, with quotes or without."""
+        from catena.answering.answers import answer
+
+        if self.budget_tokens is None:
+            ranking = self.library.search(self.question, k=self.k, **options)
+        else:
+            ranking = self.library.read(self.question, budget_tokens=self.budget_tokens, **options)
+        written: Answer | SegmentAnswer | None = None
+        problem = None
+        if self.models.llm is not None and ranking.hits and quotes:
+            written, problem = self._quoted(ranking.hits, ranking.unknown, budget_tokens=None)
+        elif self.models.llm is not None and ranking.hits:
+            written, problem = self._written(answer(self.question, ranking.hits, nowhere=ranking.unknown))
+        shown = shown_figures(self.library, ranking.hits)
+        return _Found(found=ranking, figures=shown, answer=written, problem=problem)
+
+    def from_segments(self, choices: SegmentChoices, options: SegmentSearchOptions) -> _Found:
+        """Search for segments, and let the model answer from them."""
+        from catena.answering.answers import AnswerOptions
+
+        embedder = self.library.stats().embedder
+        how = choices.search(self.models.reranker, embedder=embedder, budget_tokens=self.budget_tokens)
+        found = self.library.segments(self.question, how, **options)
+        if self.models.llm is None or not found.segments:
+            return _Found(found=found)
+        budget = self.budget_tokens or AnswerOptions().budget_tokens
+        written, problem = self._quoted(found.segments, found.unknown, budget_tokens=budget)
+        return _Found(found=found, answer=written, problem=problem)
+
+    def from_chains(self, choices: GraphChoices) -> _Found:
+        """Find chains, in a graph that is built where there is none, and let the model answer from them.
+
+        Chunks of the ranking that are on no chain are read behind the chains.
+        """
+        from catena.answering.short_answers import chain_answer
+
+        present(self.library)
+        found = chains_of(self.library, self.question, choices, k=self.k, budget_tokens=self.budget_tokens)
+        if self.models.llm is None or not found.ranking.hits:
+            return _Found(found=found.ranking, chains=found)
+        walked_to = {chunk.id for chain in found.chains for chunk in chain.chunks}
+        rest = [hit for hit in found.ranking.hits if hit.chunk.id not in walked_to]
+        short, problem = self._written(chain_answer(self.question, [*found.chains, *rest]))
+        return _Found(found=found.ranking, chains=found, short=short, problem=problem)
+
+    def _quoted(
+        self, found: Sequence[Hit] | Sequence[SegmentHit], nowhere: Sequence[Unknown], *, budget_tokens: int | None
+    ) -> tuple[SegmentAnswer | None, str | None]:
+        """Return an answer each of whose quotes is looked up and no problem, or no answer and the problem.
+
+        Args:
+            found: what to answer from, best first.
+            nowhere: names in the question that stand nowhere.
+            budget_tokens: of all that the model reads; None for no limit.
+        """
+        from catena.answering.answers import AnswerOptions, answer_from
+
+        names = [hit.chunk.document_id if isinstance(hit, Hit) else hit.segment.document_id for hit in found]
+        documents = [self.library.get(name).document for name in dict.fromkeys(names)]
+        options = AnswerOptions(budget_tokens=budget_tokens)
+        step = answer_from(self.question, found, options, nowhere=nowhere, documents=documents)
+        written, problem = self._written(step)
+        if written is not None and written.answer is None:
+            return None, f"nothing fits into {budget_tokens} tokens"
+        return written, problem
+
+    def _written(self, step: Step[T]) -> tuple[T | None, str | None]:
+        """Return what a model writes and no problem, or nothing and the problem."""
+        from catena.effects import run
+
+        try:
+            with err().status("the model is writing …"):
+                return run(step, self.models), None
+        except ServiceError as error:
+            return None, str(error)
 
 
 @grouped
@@ -268,7 +293,8 @@ def ask(
         ),
     ] = False,
     budget_tokens: Annotated[
-        int | None, option("N", "Most tokens of all segments [2000], or with --graph.", min=1)
+        int | None,
+        option("N", "Answer from the best text of so many tokens; or most of --segments [2000], or --graph.", min=1),
     ] = None,
     about: SegmentChoices,
     chains: GraphChoices,
@@ -309,19 +335,21 @@ def ask(
         }
     )
     asking.require(model, "--model NAME", no_quotes=no_quotes)
-    given = [*given_options(about), *["--budget-tokens"] * (budget_tokens is not None and not chains.graph)]
-    check_kind(segments, given, {"-k": k, "--no-quotes": no_quotes})
+    check_kind(segments, list(given_options(about)), {"-k": k, "--no-quotes": no_quotes})
+    if budget_tokens is not None and not chains.graph:
+        refuse({"-k": k}, "{}: as much is read as the budget holds", "--budget-tokens for how much")
     about.check(model=model, whole=names.no_names, naming="--model NAME")
     options = names.search()
     preparation = reading.preparation(figures=figures)
     with about.opened(model, asking) as models, _opened(library, preparation, models, create=bool(files)) as opened:
         outcomes = indexed(opened, paths, reading.password) if files else ()
+        to_ask = _Asked(question=question, library=opened, models=models, k=k or 5, budget_tokens=budget_tokens)
         if chains.graph:
-            asked = _from_chains(opened, question, chains, models, k=k or 5, budget_tokens=budget_tokens)
+            asked = to_ask.from_chains(chains)
         elif segments:
-            asked = _from_segments(opened, question, about, options, models, budget_tokens=budget_tokens)
+            asked = to_ask.from_segments(about, options)
         else:
-            asked = _from_passages(opened, question, k or 5, options, models, quotes=not no_quotes)
+            asked = to_ask.from_passages(options, quotes=not no_quotes)
     _tell(asked, outcomes)
     if as_json:
         write_json({**_as_json(question, asked, kept=library is not None), "files": outcomes})
@@ -344,8 +372,6 @@ def _check_order(files: Sequence[str], question: str) -> None:
 
 def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     """Say on stderr which files were not read, what failed, and which names stand nowhere."""
-    from catena.model import Ranking
-
     failed = unread(outcomes)
     for outcome in failed if not asked.is_empty or len(failed) > 1 else ():
         tell(f"not read: {_told(outcome)}", "red")
@@ -357,8 +383,6 @@ def _tell(asked: _Found, outcomes: Sequence[Outcome]) -> None:
 
 def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
     """Raise where nothing was found, no answer was written, or a file was not read."""
-    from catena.model import Ranking
-
     failed = unread(outcomes)
     if asked.is_empty:
         if failed or asked.found.unknown:
@@ -372,58 +396,8 @@ def _end(asked: _Found, outcomes: Sequence[Outcome]) -> None:
         raise ProblemError(what, _hint(failed), SOME_FAILED)
 
 
-def _from_passages(
-    opened: Library, question: str, k: int, options: SegmentSearchOptions, models: OpenedModels, *, quotes: bool
-) -> _Found:
-    ranking = opened.search(question, k=k, **options)
-    shown = shown_figures(opened, ranking.hits)
-    written: Answer | SegmentAnswer | None = None
-    problem = None
-    if models.llm is not None and ranking.hits and quotes:
-        written, problem = quoted_answer(
-            models.services, question, ranking.hits, opened, nowhere=ranking.unknown, budget_tokens=None
-        )
-    elif models.llm is not None and ranking.hits:
-        written, problem = plain_answer(models.services, question, ranking)
-    return _Found(found=ranking, figures=shown, answer=written, problem=problem)
-
-
-def _from_segments(
-    opened: Library,
-    question: str,
-    choices: SegmentChoices,
-    options: SegmentSearchOptions,
-    models: OpenedModels,
-    *,
-    budget_tokens: int | None,
-) -> _Found:
-    from catena.answering.answers import AnswerOptions
-
-    how = choices.search(models.reranker, embedder=opened.stats().embedder, budget_tokens=budget_tokens)
-    found = opened.segments(question, how, **options)
-    if models.llm is None or not found.segments:
-        return _Found(found=found)
-    budget = budget_tokens or AnswerOptions().budget_tokens
-    written, problem = quoted_answer(
-        models.services, question, found.segments, opened, nowhere=found.unknown, budget_tokens=budget
-    )
-    return _Found(found=found, answer=written, problem=problem)
-
-
-def _from_chains(
-    opened: Library, question: str, choices: GraphChoices, models: OpenedModels, *, k: int, budget_tokens: int | None
-) -> _Found:
-    """Find chains, in a graph that is built where the library has none, and let the model answer from them."""
-    present(opened)
-    found = chains_of(opened, question, choices, k=k, budget_tokens=budget_tokens)
-    if models.llm is None or not found.ranking.hits:
-        return _Found(found=found.ranking, chains=found)
-    short, problem = short_answer(models.services, question, found)
-    return _Found(found=found.ranking, chains=found, short=short, problem=problem)
-
-
 @contextmanager
-def _opened(path: Path | None, preparation: Preparation, models: OpenedModels, *, create: bool) -> Iterator[Library]:
+def _opened(path: Path | None, preparation: Preparation, models: Services, *, create: bool) -> Iterator[Library]:
     """Open the given library, or one that is gone afterwards."""
     from catena.library import Library
 
@@ -431,7 +405,7 @@ def _opened(path: Path | None, preparation: Preparation, models: OpenedModels, *
         if path is None:
             folder = tempfile.TemporaryDirectory(prefix="catena-ask-", ignore_cleanup_errors=True)
             path = Path(stack.enter_context(folder)) / "library"
-        library = Library.open(path, preparation=preparation, create=create, services=models.services)
+        library = Library.open(path, preparation=preparation, create=create, services=models)
         yield stack.enter_context(library)
 
 
@@ -453,7 +427,6 @@ def _hint(failed: Sequence[Outcome]) -> str:
 def _as_json(question: str, asked: _Found, *, kept: bool) -> dict[str, Any]:
     """Return all that was found and written; [n] in an answer with quotes is passage n of `passages`."""
     from catena.answering.answers import SegmentAnswer
-    from catena.model import Ranking
 
     if isinstance(asked.found, Ranking):
         found = ranking_as_json(question, asked.found, figures=_figures(asked, kept=kept))
@@ -474,7 +447,6 @@ def _figures(asked: _Found, *, kept: bool) -> dict[str, tuple[Figure, Path | Non
 def _show(question: str, asked: _Found, *, kept: bool) -> None:
     from catena.answering.answers import SegmentAnswer
     from catena.cli.rendering import passages
-    from catena.model import Ranking
 
     if asked.chains is not None:
         if asked.short is not None:

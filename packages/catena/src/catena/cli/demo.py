@@ -16,28 +16,26 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from catena.cli.console import out, picked, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError
-from catena.cli.options import AsJson, option
+from catena.cli.options import AsJson, EmbedderName, option
 from catena.cli.rendering import cited_as, counted, excerpt, ledger, number, table
-from catena.model import Chunk, Hit, MissingExtraError, Provenance, Ranking, Scale, citation, needs
+from catena.model import Chunk, Hit, MissingExtraError, Outcome, Provenance, Ranking, Scale, citation, needs
+from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
-
-    from rich.console import RenderableType
 
     from catena.effects.ports import Embedder
     from catena.evaluation.answers import MeanScore
     from catena.evaluation.significance import PairedComparison
     from catena.library import Library
     from catena.library.pipeline import Preparation
-    from catena.model import Outcome
     from catena.store.store import LibraryStats
 
 
@@ -78,6 +76,7 @@ def demo(
         Path | None,
         option("PATH", "Keep the library there; the PDFs and the report go beside it.", "--library", "-l"),
     ] = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Index three bundled PDFs, ask what plain vector search gets wrong, and show the difference."""
@@ -90,7 +89,7 @@ def demo(
             )
         )
     with _place(library) as path:
-        run = _run(path, report_place(library))
+        run = _run(path, report_place(library), embedder)
     if as_json:
         write_json(_as_json(run))
     else:
@@ -117,18 +116,18 @@ def report_place(library: Path | None) -> Path:
     return Path(tempfile.mkdtemp(prefix="catena-demo-")) / "report.html"
 
 
-def _run(path: Path, page: Path) -> DemoRun:
+def _run(path: Path, page: Path, name: str | None) -> DemoRun:
     """Parse and index the PDFs, ask every question, and write a report about the showcase."""
     from importlib.resources import files
 
     from catena.cli.library import indexed
-    from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library import Library
+    from catena.library.base import embedder_given
 
     bundled = files("catena") / "data" / "demo"
-    embedder = StaticEmbedder()
     began = time.monotonic()
-    with Library.open(path, embedder=embedder) as library:
+    with Library.open(path, embedder=name) as library:
+        embedder = embedder_given(library.services.embedder)
         outcomes = indexed(library, [_copied(bundled, path.with_name(f"{path.name}-documents"))])
         ready = time.monotonic()
         chunks = chunks_of(library)
@@ -428,8 +427,6 @@ def _asked(name: str, unit: str, ask: Ask, question: DemoQuestion) -> Way:
 
 def way_of(name: str, unit: str, found: Sequence[Chunk], question: DemoQuestion, milliseconds: float) -> Way:
     """Return what a way of searching made of a question, by what it returned, best first."""
-    from catena.text.words import count_tokens
-
     rank = rank_of(question.evidence, found)
     return Way(
         name=name,
@@ -628,7 +625,7 @@ def _next(library: Path | None) -> RenderableType:
     catena = own_command()
     for words, told in (
         ('ask report.pdf "What does it say about …?"', "passages with citations, one command"),
-        ("index FOLDER --library my-library", "every PDF, HTML, Markdown, LaTeX and text file"),
+        ("index FOLDER --library my-library", "every PDF, Office, HTML, Markdown, LaTeX and text file"),
         ('search "…" --library my-library --json', "ranked passages for programs"),
         ("parse report.pdf --out report.md", "the Markdown that is indexed"),
     ):

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
 from pathlib import Path
@@ -16,40 +17,14 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from catena import __version__
-from catena.cli.console import out, write_json
+from catena.cli.console import out, printable, write_json
+from catena.cli.examples import EXTRAS
 from catena.cli.failures import SOME_FAILED, ProblemError
 from catena.cli.options import AsJson
-from catena.model import CatenaError, meant
+from catena.model import CatenaError, Document, meant, pip_install
 
 State: TypeAlias = Literal["ok", "absent", "failed"]
 
-# what pip is told to install -> the package that it brings, and what it is for
-EXTRAS = {
-    "catena-core[fast-pdf]": ("pypdfium2", "reads PDF faster"),
-    "catena-core[tables]": ("pdfplumber", "finds tables with drawn borders"),
-    "catena-core[openai]": ("openai", "written answers by an OpenAI-compatible model"),
-    "catena-core[eval]": ("ir-measures", "standard retrieval measures"),
-    "catena-core[rank-bm25]": ("rank-bm25", "the reference lexical engine"),
-    "catena-core[tfidf]": ("scikit-learn", "TF-IDF over any views"),
-    "catena-core[graph]": ("networkx", "graphs of passages for networkx"),
-    "catena-core[ann]": ("faiss-cpu", "approximate neighbours by meaning, in large graphs"),
-    "catena-core[train]": ("torch", "training of the paper's scorer of hops"),
-    "catena-core[spacy]": ("spacy", "critical entities by a pipeline on this machine"),
-    "catena-core[gliner]": ("gliner", "critical entities of any types, on this machine"),
-    "catena-core[sentence-transformers]": (
-        "sentence-transformers",
-        "larger embedding models, cross-encoders that rerank",
-    ),
-    "catena-core[cohere]": ("cohere", "Cohere's rerankers and embedding models"),
-    "catena-core[voyage]": ("voyageai", "Voyage's rerankers and embedding models"),
-    "catena-core[testing]": ("hypothesis", "the suites in catena.testing, for adapters and stores of your own"),
-    "catena-view": ("catena-view", "pictures as .html and .png, and the report page"),
-    "catena-server[elasticsearch]": ("elasticsearch", "libraries on an Elasticsearch server"),
-    "catena-server[opensearch]": ("opensearch-py", "libraries on an OpenSearch server"),
-    "catena-server[ray]": ("ray", "indexing by many machines"),
-    "catena-bench": ("catena-bench", "questions from your documents, judges, baselines as RAPTOR"),
-    "catena-bench[umap]": ("umap-learn", "RAPTOR's clusters, as in its paper"),
-}
 CORE = ("numpy", "pypdf", "tantivy", "tokenizers")
 KEYS = ("OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL", "CO_API_KEY", "VOYAGE_API_KEY", "CATENA_LIBRARY")
 
@@ -74,7 +49,11 @@ def doctor(as_json: AsJson = False) -> None:
         _show_checks(checks)
     if failed:
         names = ", ".join(check.name for check in failed)
-        raise ProblemError(f"not working: {names}", "pip install --force-reinstall catena-core", SOME_FAILED)
+        raise ProblemError(
+            f"not working: {names}",
+            pip_install("catena-core").replace("install", "install --force-reinstall", 1),
+            SOME_FAILED,
+        )
 
 
 def _checks() -> Iterator[Check]:
@@ -86,11 +65,13 @@ def _checks() -> Iterator[Check]:
         yield Check("package", package, "ok" if found else "failed", found or "not installed")
     for extra, (package, purpose) in EXTRAS.items():
         found = _version(package)
-        detail = f"{package} {found}: {purpose}" if found else f"{purpose}: pip install '{extra}'"
+        detail = f"{package} {found}: {purpose}" if found else f"{purpose}: {pip_install(extra)}"
         yield Check("extra", extra, "ok" if found else "absent", detail)
     for name in KEYS:
         yield Check("environment", name, *(("ok", "set") if os.environ.get(name) else ("absent", "not set")))
-    yield _tried("embedding", _embedding)
+    yield _tried("embedding", partial(_embedding, "static"))
+    if _version("catena-minilm"):
+        yield _tried("embedding minilm", partial(_embedding, "minilm"))
     yield _tried("parser process", _parser)
     yield _tried("library", _library)
 
@@ -112,10 +93,10 @@ def _tried(name: str, work: Callable[[], str]) -> Check:
     return Check("work", name, "ok", f"{detail} in {(time.monotonic() - began) * 1000:.0f} ms")
 
 
-def _embedding() -> str:
-    from catena.enrichment.static_embedding import StaticEmbedder
+def _embedding(name: str) -> str:
+    from catena.backends import embedder_named
 
-    embedder = StaticEmbedder()
+    embedder, _ = embedder_named(name)
     embedder.embed_query("a question")
     return f"{embedder.identity.partition(':')[0]} loaded, {embedder.dim} dimensions,"
 
@@ -129,7 +110,6 @@ def _parser() -> str:
 
 def _library() -> str:
     from catena.library import Library
-    from catena.model import Document
 
     with tempfile.TemporaryDirectory(prefix="catena-doctor-", ignore_cleanup_errors=True) as folder:
         with Library.open(Path(folder) / "library") as library:
@@ -143,7 +123,6 @@ def _library() -> str:
 def _show_checks(checks: tuple[Check, ...]) -> None:
     from rich.text import Text
 
-    from catena.cli.console import printable
     from catena.cli.rendering import table
 
     colours = {"ok": "green", "absent": "dim", "failed": "bold red"}

@@ -1,4 +1,4 @@
-"""Read the examples of `--help`, and the sections in which it lists the commands, from `data/help.toml`."""
+"""Read from `data/help.toml` what commands show: examples, the sections of `--help`, extras, advice."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ _HELP = tomllib.loads(files("catena").joinpath("data", "help.toml").read_text(en
 GREETING: str = _HELP["greeting"]
 SECTIONS: dict[str, dict[str, str]] = _HELP["sections"]
 EXAMPLES: dict[str, list[str]] = _HELP["examples"]
+EXTRAS: dict[str, list[str]] = _HELP["extras"]
+"""What pip is told to install -> the package that it brings, and what that is for."""
+IN_COMMANDS: dict[str, str] = _HELP["advice"]
+"""Advice that errors give to Python programs -> the same in the words of the command line."""
 
 
 def with_examples(app: typer.Typer, group: str = "") -> None:

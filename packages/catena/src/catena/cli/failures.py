@@ -14,22 +14,13 @@ from typing import TYPE_CHECKING
 
 from typer import Exit
 
-from catena.cli.console import err, printable, tell
-from catena.model import NO_DOCUMENTS
-from catena.model.errors import (
-    BudgetExceededError,
-    CancelledError,
-    CatenaError,
-    DamagedLibraryError,
-    ParameterError,
-    ParseError,
-    UnknownDocumentError,
-    needs,
-)
+from catena.cli.console import err, out, printable, tell
+from catena.cli.examples import IN_COMMANDS
+from catena.model import NO_DOCUMENTS, CancelledError, CatenaError, Degraded, Outcome, ParseError, Ranking
+from catena.model.errors import BudgetExceededError, DamagedLibraryError, ParameterError, UnknownDocumentError, needs
 from catena.model.near_names import meant, names_in, nearest
 
 if TYPE_CHECKING:
-    from catena.model import Degraded, Outcome, Ranking
     from catena.segments import Extraction
 
 OK, SOME_FAILED, WRONG, OUT_OF_BUDGET, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -44,20 +35,6 @@ _PATH = re.compile(r"(?<![\w.:/~-])(?:[A-Za-z]:[\\/]|/)[^\s'\":;,()<>]+")
 
 _HINT = " Try: "
 
-# Advice that errors give to Python programs, in the words of the command line.
-_IN_COMMANDS = {
-    "parse(path, password=...)": "the same command with --password",
-    "create=True": "catena index FILES --library PATH makes one",
-    "create=True, with the embedder whose vectors it is to hold": "catena server index FILES --name NAME makes one",
-    "another name, or the factories for indices that others have filled": "another --name",
-    "a valid credential in api_key=, which this server does not accept": "another key in CATENA_SERVER_API_KEY",
-    "a valid credential in bearer_auth=, which this server does not accept": "another token in CATENA_SERVER_API_KEY",
-    "a valid credential in basic_auth=, which this server does not accept": "another name and password in --url",
-    "api_key=..., or basic_auth=(user, password): no credentials were sent": (
-        "a key in CATENA_SERVER_API_KEY, or a name and password in CATENA_SERVER_URL"
-    ),
-    "begin again, or abandon it": "catena server rebuild --abandon, then again",
-}
 _LIMITS = {"seconds": "--timeout", "seconds_per_page": "--timeout", "memory_bytes": "--memory"}
 _LIMIT = re.compile(rf"a higher Limits\(({'|'.join(_LIMITS)})=")
 _OF_TLS = "ca_certs= with the authority"  # how long advice begins that ends in what holds here, too
@@ -83,7 +60,7 @@ def refuse(options: Mapping[str, object], what: str, hint: str) -> None:
 
 def no_files() -> ProblemError:
     """Return what to say of paths that lead to no file."""
-    hint = "a path that holds PDF, HTML, Markdown, LaTeX or text"
+    hint = "a path that holds PDF, HTML, Markdown, LaTeX, text, Office files, EPUB or e-mail"
     return ProblemError("there are no files in these folders", hint, SOME_FAILED)
 
 
@@ -160,7 +137,7 @@ def check_question(question: str) -> None:
 def tell_degraded(degraded: Sequence[Degraded]) -> None:
     """Say what failed, or is not as it was asked for, while the rest went on."""
     for each in degraded:
-        whole = each.what == "segments" or each.why == NO_DOCUMENTS
+        whole = each.what in ("segments", "filter") or each.why == NO_DOCUMENTS
         what = each.what if whole else f"without {each.what}"
         tell(f"{what}: {each.why}")
 
@@ -171,11 +148,19 @@ def tell_unknown(found: Ranking | Extraction) -> None:
         tell(name)
 
 
-def tell_found(found: Ranking | Extraction) -> None:
-    """Say what failed; and where something was found nevertheless, which names of the question stand nowhere."""
+def tell_found(found: Ranking | Extraction, *, as_json: bool) -> None:
+    """Say what failed; and where something was found nevertheless, which names of the question stand nowhere.
+
+    What is shown below, for a person, is headed: the best of what is about others has the best score, too.
+    """
     tell_degraded(found.degraded)
     if getattr(found, "hits", None) or getattr(found, "segments", None):
         tell_unknown(found)
+        if found.unknown and not as_json:
+            names = ", ".join(name.text for name in found.unknown)
+            out().print(
+                printable(f"About others than {names}, by how well they fit the rest:", one_line=True), style="bold"
+            )
 
 
 def stands_nowhere(found: Ranking | Extraction) -> ProblemError:
@@ -195,7 +180,7 @@ def split_hint(message: str) -> tuple[str, str]:
         hint = f"reading it from Python with {hint}"
     if hint.startswith(_OF_TLS):
         hint = "--ca-certs FILE with the authority that signed its certificate; https:// only where it speaks TLS"
-    return what.rstrip("."), _IN_COMMANDS.get(hint, hint)
+    return what.rstrip("."), IN_COMMANDS.get(hint, hint)
 
 
 def unread(outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 def figures(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF.")],
     *,
-    folder: Annotated[Path | None, option("DIR", "Write the pictures there, as PNG.", "--out", "-o")] = None,
+    folder: Annotated[
+        Path | None, option("DIR", "Write them there as PNG, drawings as SVG, too.", "--out", "-o")
+    ] = None,
     dpi: Annotated[float, typer.Option(min=36, max=600, help="Dots per inch of the pictures.")] = 200.0,
     password: Password = None,
     timeout: ReadingTime = None,
     memory: ReadingMemory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Crop the figures of a PDF, bitmaps and drawings (extra fast-pdf); list them with page, title and size."""
+    """Crop the figures of a PDF, bitmaps and drawings (extra fast-pdf); list them with page, title and size.
+
+    With --out, a drawing is written as SVG, too: lines, areas and text, to be scaled and searched.
+    """
     from dataclasses import replace
 
     from catena.formatting import figures_of, format_layout
@@ -61,6 +66,8 @@ def _write(folder: Path, found: Sequence[Figure], source: Path) -> None:
         check_targets(*(folder / figure.name for figure in found), inputs=[source])
         for figure in found:
             (folder / figure.name).write_bytes(figure.png)
+            if figure.svg:
+                (folder / figure.name).with_suffix(".svg").write_text(figure.svg, encoding="utf-8")
     except OSError as error:
         what = f"the pictures cannot be written to {folder} ({error.strerror})"
         raise ProblemError(what, "--out with a folder of your own") from None

@@ -13,17 +13,19 @@ import typer
 from catena.cli.console import out, picked, printable, tell_written, write_json
 from catena.cli.failures import ProblemError, check_targets, refuse, stopped_with
 from catena.cli.graph_search import Edges, built, check_graph
-from catena.cli.library import around, stored
+from catena.cli.library import stored
 from catena.cli.options import AsJson, LibraryFolder, flag, grouped, option, picture
 from catena.cli.progress import progress
-from catena.graph.options import Strategy
+from catena.effects.ports import Embedder
+from catena.graph.options import GraphOptions, Strategy, WalkOptions
 from catena.model.errors import needs
+from catena.model.neighbourhood import MENTION, MENTIONED
+from catena.model.places import citation
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.effects.ports import Embedder
     from catena.graph.chunk_graph import ChunkGraph
     from catena.library.training import ScorerTraining, TrainedGraphScorer
 
@@ -46,8 +48,8 @@ def build(library: LibraryFolder, *, edges: Edges, as_json: AsJson = False) -> N
     next use. Building it again with other options replaces it.
     """
     began = time.monotonic()
-    with stored(library) as store:
-        graph = built(around(store), edges.options())
+    with stored(library) as opened:
+        graph = built(opened, GraphOptions(**edges))
         seconds = time.monotonic() - began
         _show(library, graph, as_json=as_json, more={"seconds": round(seconds, 3)})
 
@@ -95,8 +97,7 @@ def export(
 @app.command()
 def drop(library: LibraryFolder, as_json: AsJson = False) -> None:
     """Remove the graph of a library; nothing else of it changes."""
-    with stored(library) as store:
-        opened = around(store)
+    with stored(library) as opened:
         had = opened.has_graph
         opened.drop_graph()
     if as_json:
@@ -107,8 +108,7 @@ def drop(library: LibraryFolder, as_json: AsJson = False) -> None:
 
 @contextmanager
 def _graph_of(library: Path) -> Iterator[ChunkGraph]:
-    with stored(library) as store:
-        opened = around(store)
+    with stored(library) as opened:
         check_graph(opened, library)
         yield opened.graph
 
@@ -118,7 +118,6 @@ def _kinds(graph: ChunkGraph) -> list[dict[str, Any]]:
     import numpy as np
 
     from catena.graph.edges import kinds_in_order
-    from catena.model.neighbourhood import MENTION, MENTIONED
 
     made = []
     for kind in kinds_in_order(kind for kind in graph.kinds if kind != MENTIONED):
@@ -143,8 +142,6 @@ def _show(
     library: Path, graph: ChunkGraph, *, as_json: bool, hubs: int = 0, more: dict[str, Any] | None = None
 ) -> None:
     import numpy as np
-
-    from catena.model.places import citation
 
     degrees = graph.degrees()
     first = np.lexsort((np.arange(len(degrees)), -degrees))[:hubs].tolist()
@@ -244,7 +241,6 @@ def _training(
     scorer: ScorerKind, walk: Strategy, *, epochs: int | None, validation: float, seed: int, fine_tune: bool
 ) -> ScorerTraining:
     from catena.graph.feature_training import FeatureTraining
-    from catena.graph.options import WalkOptions
     from catena.graph.training_data import TrainingOptions
     from catena.library.training import ScorerTraining
 
@@ -266,8 +262,8 @@ def _embedder(encoder: str, library: Path, *, fine_tune: bool) -> Embedder | Non
     from catena.backends.sentence_transformers import SentenceTransformerEmbedder
 
     embedder = SentenceTransformerEmbedder(encoder)
-    with stored(library) as store:
-        is_its_own = store.stats().embedder == embedder.identity
+    with stored(library) as opened:
+        is_its_own = opened.stats().embedder == embedder.identity
     return embedder if is_its_own or not fine_tune else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from catena.cli.console import out, picked, printable, tell, tell_written
 from catena.cli.failures import ProblemError, check_targets, refuse, stopped_with
@@ -31,21 +31,14 @@ SHIPPED, UNTRAINED, SIMILARITY = "shipped", "untrained", "similarity"
 _TITLE = 90  # characters of a question above a picture
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edges:
-    """The edges of a graph that is built."""
-
-    given: Annotated[
-        Given,
-        fields_of(
-            GraphOptions, neighbours="--neighbours", keywords_more_than="--keywords-more-than",
-            mentions="--mentions/--no-mentions",
-        ),
-    ] = field(default_factory=dict)  # fmt: skip
-
-    def options(self) -> GraphOptions:
-        """Return which edges there are."""
-        return GraphOptions(**self.given)
+Edges: TypeAlias = Annotated[
+    Given,
+    fields_of(
+        GraphOptions, neighbours="--neighbours", keywords_more_than="--keywords-more-than",
+        mentions="--mentions/--no-mentions",
+    ),
+]  # fmt: skip
+"""The edges of a graph that is built: the fields of `GraphOptions` that were given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,12 @@ import typer
 
 from catena.cli.console import err, tell
 from catena.cli.failures import ProblemError, refuse
-from catena.cli.llm_options import JOURNAL, ModelOptions, stoppable, write_plan
+from catena.cli.llm_options import JOURNAL, ModelOptions, stoppable
 from catena.cli.options import Given, NoHiddenText, ReadingChoices, fields_of, flag, listed, option
+from catena.effects import Journal, Services
 from catena.structure.segmentation import SegmentOptions
 
 if TYPE_CHECKING:
-    from catena.effects import Journal, Services
     from catena.enrichment.entities import Detector
     from catena.enrichment.views import ViewMaker
     from catena.library import Library
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 MadeBy: TypeAlias = Literal["offline", "llm"]
 Chunking: TypeAlias = Literal["passages", "sections", "fixed"]
 
-MADE = ("keywords", "summary", "questions")
+MADE = ("keywords", "summary", "questions", "statement")
 """Kinds of view that the command line makes."""
 BY_MODEL_ONLY = "questions"
 
 ViewKinds: TypeAlias = Annotated[
-    list[str] | None, option("KIND,…", "Make views of each chunk: keywords, summary, questions.", "--views")
+    list[str] | None, option("KIND,…", "Make views of chunks: keywords, summary, questions, statement.", "--views")
 ]
 Language: TypeAlias = Annotated[str | None, option("WORD", "Language of what models write [that of the document].")]
 
@@ -98,36 +98,90 @@ class IndexOptions:
         """The password of encrypted PDFs."""
         return self.reading.password
 
-    def models(self, *, graph_keywords: MadeBy | None = None, plan: bool = False) -> Models:
-        """Return which models are asked, and for what.
+    @property
+    def graph_by_model(self) -> bool:
+        """Say if a model finds the keywords by which a graph joins; see `catena index`."""
+        return False
+
+    @property
+    def asks_server(self) -> bool:
+        """Say if replies cost money."""
+        return self.llm is not None or self.caption_model is not None
+
+    @property
+    def kept_in(self) -> Path | None:
+        """The file that keeps the replies, None where none are kept."""
+        return self.asking.journal or (JOURNAL if self.asks_server else None)
+
+    def check(self, *, plan: bool = False) -> None:
+        """Refuse options that could do nothing.
 
         Args:
-            graph_keywords: who finds the keywords by which a graph joins; None is offline.
             plan: whether nothing will be asked.
 
         Raises:
-            ProblemError: an option could do nothing.
+            ProblemError: there is one.
         """
-        models = Models(options=self, graph_keywords=graph_keywords)
-        models.check(plan=plan)
-        return models
+        by_llm = {
+            "--segmentation": self.segmentation, "--context": self.context, "--views-by": self.views_by,
+            "--graph-keywords": self.graph_by_model and "llm",
+        }  # fmt: skip
+        work = {
+            "--format-llm": self.format_llm, "--entities-llm": self.entities_llm,
+            **{f"{option} llm": value == "llm" for option, value in by_llm.items()},
+        }  # fmt: skip
+        check_makers(made_kinds(self.views), self.views_by)
+        if self.llm is None:
+            refuse(work, "{} needs the name of a model", "--llm NAME")
+        elif not any(work.values()):
+            raise ProblemError("--llm needs to be told what for", ", ".join(work))
+        if self.divided and self.segmentation is None:
+            raise ProblemError("--segment-under is about sections by meaning", "--segmentation embedding, or llm")
+        if self.language is not None and "llm" not in (self.context, self.views_by):
+            raise ProblemError("--language is obeyed by models only", "--context llm, or --views-by llm, --llm NAME")
+        naming = "--llm NAME, or --caption-model NAME"
+        replace(self.asking, journal=None).require(self.llm or self.caption_model, naming, plan=plan)
+        if self.asking.journal is not None and not (self.asks_server or self.spacy):
+            raise ProblemError("--journal keeps the replies of a model", naming)
 
     def preparation(self) -> Preparation:
-        """Return how files become chunks, but for what models do; see `Models.prepared`.
+        """Return how files become chunks, also what models do of it.
 
         Raises:
             ProblemError: an option could do nothing.
         """
+        from catena.enrichment.context import ContextOptions
+        from catena.enrichment.entities import LLMDetector, RecognizerDetector
         from catena.enrichment.term_selection import CriticalTermOptions, ExpertTerms
+        from catena.enrichment.view_makers import GraphKeywords
+        from catena.formatting.llm_markdown import FormatOptions
 
         figures = self.figures or self.caption_model is not None
         terms: Given = {} if self.expert is None else {"expert": ExpertTerms.read(self.expert)}
+        language = self.language or ""
+        detectors: list[Detector] = [LLMDetector()] if self.entities_llm else []
+        detectors += [RecognizerDetector()] if self.spacy is not None else []
+        for_graph = (GraphKeywords(by="llm"),) if self.graph_by_model else ()
+        views = makers_of(made_kinds(self.views), self.views_by, language if self.views_by == "llm" else "")
         return replace(
             self.reading.preparation(figures=figures, hidden_text=not self.no_hidden_text),
             chunks=chunking(self.chunks, self.max_tokens, self.across_sections),
             embed_tables=self.embed_tables,
             terms=CriticalTermOptions(**terms),
+            detectors=tuple(detectors),
+            format_with_llm=FormatOptions() if self.format_llm else None,
+            segmentation=self._segmentation(),
+            context=None if self.context is None else ContextOptions(by=self.context, language=language),
+            views=(*views, *for_graph),
         )
+
+    def _segmentation(self) -> SegmentOptions | EmbeddingOptions | None:
+        from catena.structure.embedding_segmentation import EmbeddingOptions
+
+        if self.segmentation is None:
+            return None
+        kind = SegmentOptions if self.segmentation == "llm" else EmbeddingOptions
+        return kind(**self.divided)
 
 
 def chunking(
@@ -197,6 +251,7 @@ def makers_of(kinds: Sequence[str], by: MadeBy | None, language: str = "") -> tu
         by: who; None is offline.
         language: of what a model writes, in words; "" is the content's own.
     """
+    from catena.enrichment.statement_views import Statements
     from catena.enrichment.view_makers import Keywords, Questions, Summaries
 
     who = by or "offline"
@@ -204,167 +259,78 @@ def makers_of(kinds: Sequence[str], by: MadeBy | None, language: str = "") -> tu
         "keywords": Keywords(by=who, language=language),
         "summary": Summaries(by=who, language=language),
         "questions": Questions(language=language),
+        "statement": Statements(),
     }
     return tuple(makers[kind] for kind in kinds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
-    """The models that the options of `catena index` name, and what each is asked for.
-
-    Attributes:
-        options: as given.
-        graph_keywords: who finds the keywords by which the graph joins; None is offline, and makes no view of them.
-    """
-
-    options: IndexOptions
-    graph_keywords: MadeBy | None = None
-
-    @property
-    def asking(self) -> ModelOptions:
-        """The address of the models, their prices and cap, and the journal of their replies."""
-        return self.options.asking
-
-    @property
-    def asks_server(self) -> bool:
-        """Say if replies cost money."""
-        return self.options.llm is not None or self.options.caption_model is not None
-
-    @property
-    def kept_in(self) -> Path | None:
-        """The file that keeps the replies, None where none are kept."""
-        return self.asking.journal or (JOURNAL if self.asks_server else None)
-
-    def check(self, *, plan: bool) -> None:
-        """Refuse options that could do nothing.
-
-        Raises:
-            ProblemError: there is one.
-        """
-        given = self.options
-        by_llm = {
-            "--segmentation": given.segmentation, "--context": given.context, "--views-by": given.views_by,
-            "--graph-keywords": self.graph_keywords,
-        }  # fmt: skip
-        work = {
-            "--format-llm": given.format_llm, "--entities-llm": given.entities_llm,
-            **{f"{option} llm": value == "llm" for option, value in by_llm.items()},
-        }  # fmt: skip
-        check_makers(made_kinds(given.views), given.views_by)
-        if given.llm is None:
-            refuse(work, "{} needs the name of a model", "--llm NAME")
-        elif not any(work.values()):
-            raise ProblemError("--llm needs to be told what for", ", ".join(work))
-        if given.divided and given.segmentation is None:
-            raise ProblemError("--segment-under is about sections by meaning", "--segmentation embedding, or llm")
-        if given.language is not None and "llm" not in (given.context, given.views_by):
-            raise ProblemError("--language is obeyed by models only", "--context llm, or --views-by llm, --llm NAME")
-        naming = "--llm NAME, or --caption-model NAME"
-        replace(self.asking, journal=None).require(given.llm or given.caption_model, naming, plan=plan)
-        if self.asking.journal is not None and not (self.asks_server or given.spacy):
-            raise ProblemError("--journal keeps the replies of a model", naming)
-
-    def prepared(self, preparation: Preparation) -> Preparation:
-        """Return the preparation with what these models are to do."""
-        from catena.enrichment.context import ContextOptions
-        from catena.enrichment.entities import LLMDetector, RecognizerDetector
-        from catena.enrichment.view_makers import GraphKeywords
-        from catena.formatting.llm_markdown import FormatOptions
-
-        given, language = self.options, self.options.language or ""
-        detectors: list[Detector] = [LLMDetector()] if given.entities_llm else []
-        detectors += [RecognizerDetector()] if given.spacy is not None else []
-        for_graph = (GraphKeywords(by="llm"),) if self.graph_keywords == "llm" else ()
-        views = makers_of(made_kinds(given.views), given.views_by, language if given.views_by == "llm" else "")
-        return replace(
-            preparation,
-            detectors=tuple(detectors),
-            format_with_llm=FormatOptions() if given.format_llm else None,
-            segmentation=self._segmentation(),
-            context=None if given.context is None else ContextOptions(by=given.context, language=language),
-            views=(*views, *for_graph),
-        )
-
-    def _segmentation(self) -> SegmentOptions | EmbeddingOptions | None:
-        from catena.structure.embedding_segmentation import EmbeddingOptions
-
-        if self.options.segmentation is None:
-            return None
-        kind = SegmentOptions if self.options.segmentation == "llm" else EmbeddingOptions
-        return kind(**self.options.divided)
-
-
 @contextmanager
-def opened(path: Path, preparation: Preparation, models: Models, *, plan: bool = False) -> Iterator[Library]:
+def opened(
+    path: Path, options: IndexOptions, *, embedder: str | None = None, plan: bool = False
+) -> Iterator[Library]:
     """Open a library with its models and its journal; a stop by Ctrl-C says what is kept.
 
     Args:
         path: of the library.
-        preparation: how files are read.
-        models: what is asked.
+        options: how files are read, and what is asked.
+        embedder: its name, see `catena.backends.embedder_named`; None for the library's own.
         plan: nothing will be asked or written: what is not there is not made.
     """
     from catena.library import Library
 
+    preparation = options.preparation()
     with ExitStack() as stack:
-        asked = asked_models(models, stack)
-        journal = journal_of(models, stack, plan=plan)
+        asked = asked_models(options, stack)
+        journal = journal_of(options, stack, plan=plan)
         stack.enter_context(stoppable(journal, "; what was written to the library is kept, too"))
         if plan and not path.exists():
             empty = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="catena-plan-", ignore_cleanup_errors=True)
             )
             path = Path(empty) / "library"
-        library = Library.open(
-            path, preparation=models.prepared(preparation), services=replace(asked, journal=journal)
-        )
+        services = replace(asked, journal=journal)
+        library = Library.open(path, embedder=embedder, preparation=preparation, services=services)
         yield stack.enter_context(library)
 
 
-def asked_models(models: Models, stack: ExitStack) -> Services:
+def asked_models(options: IndexOptions, stack: ExitStack) -> Services:
     """Return the models that are named, with their budget.
 
     Args:
-        models: their names.
+        options: their names.
         stack: closes them.
 
     Raises:
         ProblemError: OpenAI is asked without a key, or there is a cap and no price.
         MissingExtraError: the package of one is not installed.
     """
-    from catena.effects import Services
-
-    budget = models.asking.spending.budget()
+    budget = options.asking.cap()
     llm = captioner = recognizer = None
-    if models.options.llm is not None:
-        llm = stack.enter_context(models.asking.opened_llm(models.options.llm))
-    if models.options.caption_model is not None:
-        captioner = stack.enter_context(models.asking.opened_captioner(models.options.caption_model))
-    if models.options.spacy is not None:
+    if options.llm is not None:
+        llm = stack.enter_context(options.asking.opened_llm(options.llm))
+    if options.caption_model is not None:
+        captioner = stack.enter_context(options.asking.opened_captioner(options.caption_model))
+    if options.spacy is not None:
         from catena.backends.spacy_entities import SpacyRecognizer
 
-        recognizer = SpacyRecognizer(models.options.spacy)
-    return Services(llm=llm, captioner=captioner, recognizer=recognizer, budget=budget, **models.asking.behaviour)
+        recognizer = SpacyRecognizer(options.spacy)
+    return Services(llm=llm, captioner=captioner, recognizer=recognizer, budget=budget, **options.asking.behaviour)
 
 
-def journal_of(models: Models, stack: ExitStack, *, plan: bool = False) -> Journal | None:
+def journal_of(options: IndexOptions, stack: ExitStack, *, plan: bool = False) -> Journal | None:
     """Return the journal that keeps the replies, None where none are kept; a plan makes none."""
-    from catena.effects import Journal
-
-    path = models.kept_in
+    path = options.kept_in
     if path is None or (plan and not path.exists()):
         return None
     return stack.enter_context(Journal.open(path))
 
 
-def show_plan(
-    library: Library, paths: Sequence[Path], password: str | None, models: Models, *, as_json: bool
-) -> None:
+def show_plan(library: Library, paths: Sequence[Path], options: IndexOptions, *, as_json: bool) -> None:
     """Write what indexing these files would ask of models; nothing is asked."""
     from catena.cli.rendering import number
 
     with err().status("reading the files …"):
-        found, outcomes = library.plan([*paths], password=password, tariff=models.asking.spending.tariff())
+        found, outcomes = library.plan([*paths], password=options.password, tariff=options.asking.tariff())
     unread = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in unread:
         tell(f"not read: {outcome.source}: {outcome.reason}", "red")
@@ -372,10 +338,8 @@ def show_plan(
     remarks = (
         f"{number(len(outcomes), 'file')}, {unchanged} of them skipped.",
         f"{number(found.kept, 'answer')} are in the journal already." if found.kept else "",
-        "What is asked of sections that are not made yet is an estimate." if models.options.segmentation else "",
-        "An answer that is not faithful is asked for once again; that is not counted."
-        if models.options.format_llm
-        else "",
+        "What is asked of sections that are not made yet is an estimate." if options.segmentation else "",
+        "An answer that is not faithful is asked for once again; that is not counted." if options.format_llm else "",
     )
     counts = {"files": len(outcomes), "skipped": unchanged, "failed": len(unread)}
-    write_plan(found, models.asking.spending, counts, remarks, as_json=as_json)
+    options.asking.write_plan(found, counts, remarks, as_json=as_json)

@@ -8,29 +8,45 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from catena.cli import index_options as index_models
 from catena.cli.console import err, out, printable, write_json
 from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files, unread
 from catena.cli.index_options import IndexOptions, MadeBy
-from catena.cli.options import AsJson, DryRun, FilePaths, LibraryPath, flag, grouped
+from catena.cli.options import AsJson, DryRun, EmbedderName, FilePaths, LibraryPath, flag, grouped, option
 from catena.cli.progress import notes_of, progress
+from catena.effects import Event, Services
 from catena.library.discovery import discover, path_text
+from catena.model import IngestState, Outcome
 from catena.model.near_names import meant
 
 if TYPE_CHECKING:
-    from catena.effects import Event
     from catena.library import BaseLibrary, Library
     from catena.library.file_ingestion import Progress
-    from catena.model import IngestState, Outcome
-    from catena.store.store import LibraryStore
 
 
 EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
 NAMED = 5  # of several documents, so many are named in one line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryOptions(IndexOptions):
+    """The options of `catena index`, also those about the graph that is kept with a library."""
+
+    graph: Annotated[bool, flag("--graph", "Keep a graph of the passages, for `catena search --graph`.")] = False
+    graph_keywords: Annotated[
+        MadeBy | None, typer.Option(help="Find its keywords without a model or with it [offline].")
+    ] = None
+
+    @property
+    def graph_by_model(self) -> bool:
+        """Say if a model finds the keywords by which the graph joins."""
+        return self.graph_keywords == "llm"
 
 
 @grouped
@@ -38,14 +54,14 @@ def index(
     paths: FilePaths,
     *,
     library: LibraryPath,
-    options: IndexOptions,
-    graph: Annotated[bool, flag("--graph", "Keep a graph of the passages, for `catena search --graph`.")] = False,
-    graph_keywords: Annotated[
-        MadeBy | None, typer.Option(help="Find its keywords without a model or with it [offline].")
+    embedder: EmbedderName = None,
+    options: LibraryOptions,
+    workers: Annotated[
+        int | None, option("N", "Processes that read files, and the pages of long ones [one a core].", min=1)
     ] = None,
     plan: DryRun = False,
     prune: Annotated[
-        bool, flag("--prune", "Delete documents from the library whose files are gone from disk.")
+        bool, flag("--prune", "Delete documents of these folders from the library whose files are gone from disk.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,40 +70,38 @@ def index(
     With --chunks sections, whole sections are found, each by its best passage, too; with --views also by its keywords
     and its summary (`catena search --views`). `catena views` shows what these are.
 
+    The library remembers its --embedder. The one of catena-minilm (minilm) finds more than the shipped one, and takes
+    its time; openai:MODEL@URL is any server with that protocol, as Ollama.
+
     Files are indexed anew when they changed, or the options that decide how they are read and which models are asked.
     The key of a model is read from CATENA_API_KEY or OPENAI_API_KEY; its replies are kept in the journal, so that
     nothing is paid for twice. What a model fails at is said, and loses nothing else.
     """
-    from catena.cli import index_options as index_models
-
     began = time.monotonic()
-    if graph_keywords is not None and not graph:
+    if options.graph_keywords is not None and not options.graph:
         raise ProblemError("--graph-keywords is about the graph", "--graph with it")
-    models = options.models(graph_keywords=graph_keywords, plan=plan)
+    options.check(plan=plan)
     if not library.exists():
         _check_files(paths)
-    with index_models.opened(library, options.preparation(), models, plan=plan) as opened:
+    with index_models.opened(library, options, embedder=embedder, plan=plan) as opened:
         if plan:
-            index_models.show_plan(opened, paths, options.password, models, as_json=as_json)
+            index_models.show_plan(opened, paths, options, as_json=as_json)
             return
-        outcomes = indexed(opened, paths, options.password)
-        there = {outcome.document_id for outcome in outcomes if outcome.state != "failed"}
-        gone = tuple(document for document in opened.vanished() if document not in there)
-        for document in gone if prune else ():
-            opened.delete(document)
+        if prune:
+            opened.vanished(paths)  # raises where a folder is not there, before anything is read
+        outcomes = indexed(opened, paths, options.password, workers=workers)
+        gone, elsewhere = _gone(opened, paths, outcomes, prune=prune)
         stats = opened.stats()
-        joined = _joined(opened) if graph else None
-    if gone:
-        _tell_gone(
-            gone, prune, f"catena index {shlex.join(map(str, paths))} --library {shlex.quote(str(library))} --prune"
-        )
+        joined = _joined(opened) if options.graph else None
+    _tell_moved(outcomes)
+    _tell_gone(gone, elsewhere, paths, library, pruned=prune)
     if not outcomes and not (gone and prune):
         raise no_files()
     seconds = time.monotonic() - began
     if as_json:
         states = Counter(outcome.state for outcome in outcomes)
         ran = {"library": library, "files": outcomes, "states": states, "seconds": round(seconds, 3)}
-        changed = {"vanished": () if prune else gone, "pruned": gone if prune else ()}
+        changed = {"vanished": (*(() if prune else gone), *elsewhere), "pruned": gone if prune else ()}
         write_json({**ran, **changed, "holds": stats, **({} if joined is None else {"graph": joined})})
     else:
         show_outcomes(outcomes, f"in {seconds:.1f} s; {_line(library)} now holds", stats.documents, stats.chunks)
@@ -122,13 +136,41 @@ def _joined(library: Library) -> dict[str, int]:
     return {"nodes": len(graph), "edges": int(graph.degrees().sum()) // 2}
 
 
-def _tell_gone(gone: Sequence[str], pruned: bool, command: str) -> None:
-    files = f"{len(gone):,} indexed {'file is' if len(gone) == 1 else 'files are'} gone from disk"
-    if pruned:
-        err().print(f"{files}, and deleted from the library: {named(gone)}", soft_wrap=True)
-        return
-    err().print(f"{files} and can still be found: {named(gone)}", style="yellow", soft_wrap=True)
-    err().print(f"Try: {_line(command)}", soft_wrap=True)
+def _tell_moved(outcomes: Sequence[Outcome]) -> None:
+    if moved := [f"{each.document_id} (was {', '.join(each.moved_from)})" for each in outcomes if each.moved_from]:
+        what = "1 file was moved" if len(moved) == 1 else f"{len(moved):,} files were moved"
+        err().print(f"{what}, and found under the new name alone: {named(moved)}", soft_wrap=True)
+
+
+def _gone(
+    library: Library, paths: Sequence[Path], outcomes: Sequence[Outcome], *, prune: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return whose files are gone, and were not read now: of the paths, deleted where `prune`; and of elsewhere."""
+    there = {outcome.document_id for outcome in outcomes if outcome.state != "failed"}
+    asked = paths if prune else [path for path in paths if path.is_dir()]
+    here = tuple(document for document in library.vanished(asked) if document not in there)
+    for document in here if prune else ():
+        library.delete(document)
+    return here, tuple(document for document in library.vanished() if document not in there.union(here))
+
+
+def _tell_gone(
+    gone: Sequence[str], elsewhere: Sequence[str], paths: Sequence[Path], library: Path, *, pruned: bool
+) -> None:
+    place = f"--library {shlex.quote(str(library))}"
+    if gone and pruned:
+        err().print(f"{_gone_files(gone)}, and deleted from the library: {named(gone)}", soft_wrap=True)
+    elif gone:
+        err().print(f"{_gone_files(gone)} and can still be found: {named(gone)}", style="yellow", soft_wrap=True)
+        err().print(f"Try: {_line(f'catena index {shlex.join(map(str, paths))} {place} --prune')}", soft_wrap=True)
+    if elsewhere:
+        what = f"{_gone_files(elsewhere)}, outside of what was given, and can still be found"
+        err().print(what, style="yellow", soft_wrap=True)
+        err().print(f"Try: {_line(f'catena status {place}')}, which names them", soft_wrap=True)
+
+
+def _gone_files(gone: Sequence[str]) -> str:
+    return f"{len(gone):,} indexed {'file is' if len(gone) == 1 else 'files are'} gone from disk"
 
 
 def named(documents: Sequence[str]) -> str:
@@ -141,39 +183,50 @@ def _line(text: object) -> str:
     return printable(str(text), one_line=True)
 
 
-def indexed(library: BaseLibrary, paths: list[Path], password: str | None = None) -> tuple[Outcome, ...]:
+def indexed(
+    library: BaseLibrary, paths: list[Path], password: str | None = None, workers: int | None = None
+) -> tuple[Outcome, ...]:
     """Index files with a progress bar on stderr."""
     with progress_bar("indexing") as (tell, watch):
-        return library.index(paths, password=password, progress=tell, watch=watch)
+        return library.index(paths, password=password, workers=workers, progress=tell, watch=watch)
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callable[[Event], None]]]:
     """Show how far a run is, how many pages and chunks it does in a second, and what models answered.
 
+    One long file may take minutes: it is said which file is being read, and how far reading and embedding are.
+
     Yields:
         What to tell of each file, and what to tell of each request to a model.
     """
     began = time.monotonic()
     pages = chunks = answers = kept = 0
+    reading = embedding = ""
     with progress(what, "files") as show:
 
         def notes() -> str:
             seconds = max(time.monotonic() - began, 0.001)
             paces = {"pages": pages, "chunks": chunks}
             made = [f"{count / seconds:.0f} {name}/s" for name, count in paces.items() if count]
-            return ", ".join(filter(None, (*made, notes_of(answers=answers, kept=kept))))
+            return ", ".join(filter(None, (*made, reading, embedding, notes_of(answers=answers, kept=kept))))
 
         def tell(step: Progress) -> None:
-            nonlocal pages, chunks
-            pages, chunks = pages + step.outcome.pages, chunks + step.outcome.chunks
+            nonlocal chunks
+            chunks += step.outcome.chunks
             show(completed=step.done, total=step.total, notes=notes())
 
         def watch(event: Event) -> None:
-            nonlocal answers, kept
-            if not event.purpose.startswith(EMBEDDING):
+            nonlocal pages, reading, answers, kept, embedding
+            if event.kind == "read":
+                pages += 1
+                name = printable(PurePath(event.purpose).name, one_line=True)
+                reading = f"{name} page {event.done:,} of {event.total:,}" if event.done < event.total else ""
+            elif event.purpose.startswith(EMBEDDING):
+                embedding = f"embedding {event.done / event.total:.0%}" if event.done < event.total else ""
+            else:
                 answers, kept = answers + (event.kind == "finished"), kept + (event.kind == "cached")
-                show(notes=notes())
+            show(notes=notes())
 
         yield tell, watch
 
@@ -194,28 +247,33 @@ def advise(outcomes: Sequence[Outcome], where: str = "the library") -> None:
 
 
 @contextmanager
-def stored(library: Path) -> Iterator[LibraryStore]:
-    """Open a library for what needs no embedding model, whichever model made its vectors."""
+def stored(library: Path) -> Iterator[Library]:
+    """Open a library for what needs no embedding model, whichever model made its vectors: nothing is embedded."""
+    from catena.enrichment.static_embedding import StaticEmbedder
+    from catena.library import Library
     from catena.store.store import LibraryStore
 
     with LibraryStore.open(library, create=False) as store:
-        yield store
+        yield Library(store, Services(embedder=StaticEmbedder()))
 
 
-def around(store: LibraryStore) -> Library:
-    """Return the library around a store, for what asks where files are and embeds nothing."""
-    from catena.effects import Services
-    from catena.enrichment.static_embedding import StaticEmbedder
-    from catena.library import Library
-
-    return Library(store, Services(embedder=StaticEmbedder()))
-
-
-def status(library: LibraryPath, as_json: AsJson = False) -> None:
+def status(
+    library: LibraryPath,
+    values: Annotated[str | None, option("FIELD", "List the values of a field, as company, for --where.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what a library holds, the files that failed, and those that are gone from disk."""
-    with stored(library) as store:
-        stats, documents, outcomes = store.stats(), store.documents(), store.ledger()
-        gone = around(store).vanished()
+    if values is not None:
+        with stored(library) as opened:
+            found = opened.values(values)
+        if as_json:
+            write_json({"library": library, "field": values, "values": found})
+        else:
+            out().print("".join(f"{_line(value)}\n" for value in found), end="", soft_wrap=True, markup=False)
+        return
+    with stored(library) as opened:
+        stats, documents, outcomes = opened.stats(), opened.documents(), opened.ledger()
+        gone = opened.vanished()
     if as_json:
         held = {"library": library, "holds": stats, "documents": documents}
         write_json({**held, "ledger": outcomes, "vanished": gone})
@@ -283,9 +341,9 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Remove documents with every chunk, view and vector of them."""
-    with stored(library) as store:
-        known = {info.id for info in store.documents()}
-        ids = {name: name if name in known else around(store).document_id(name) for name in documents}
+    with stored(library) as opened:
+        known = {info.id for info in opened.documents()}
+        ids = {name: name if name in known else opened.document_id(name) for name in documents}
         wanted = list(dict.fromkeys(ids.values()))
         unknown = [name for name, document in ids.items() if document not in known]
         if unknown:
@@ -293,8 +351,8 @@ def delete(
             what = f"not in the library: {', '.join(unknown)}; nothing was deleted{near}"
             raise ProblemError(what, f"catena status --library {library} lists the documents")
         for document in wanted:
-            store.delete(document)
-        left = store.stats().documents
+            opened.delete(document)
+        left = opened.stats().documents
     if as_json:
         write_json({"library": library, "deleted": wanted, "documents": left})
     else:
@@ -305,9 +363,9 @@ def delete(
 
 def verify(library: LibraryPath, as_json: AsJson = False) -> None:
     """Check every invariant of what is stored; exit code 4 when something is wrong."""
-    with stored(library) as store, progress("checking", "documents") as show:
-        problems = around(store).verify(lambda done, total: show(completed=done, total=total))
-        stats = store.stats()
+    with stored(library) as opened, progress("checking", "documents") as show:
+        problems = opened.verify(lambda done, total: show(completed=done, total=total))
+        stats = opened.stats()
     if as_json:
         write_json({"library": library, "sound": not problems, "problems": problems})
     elif not problems:

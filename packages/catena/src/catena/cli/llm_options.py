@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -105,45 +105,6 @@ class ModelOptions(CallOptions):
     budget: Annotated[float | None, option("MONEY", "Stop before more than this is spent.", min=0)] = None
 
     @property
-    def spending(self) -> Spending:
-        """Prices and cap."""
-        return Spending(price_in=self.price_in, price_out=self.price_out, cap=self.budget)
-
-    @contextmanager
-    def services(self, model: str, *, dry: bool = False) -> Iterator[Services]:
-        """Open the services of a run, and close them after it.
-
-        Args:
-            model: who answers.
-            dry: nothing will be called; a journal that is not there is not made.
-        """
-        from catena.effects import Journal, Services
-
-        budget, journal = self.spending.budget(), self.journal or JOURNAL
-        with ExitStack() as stack:
-            llm = stack.enter_context(self.opened_llm(model))
-            kept = stack.enter_context(Journal.open(journal)) if not dry or journal.exists() else None
-            yield Services(llm=llm, journal=kept, budget=budget, **self.behaviour)
-
-
-def _key(base_url: str | None) -> str | None:
-    key = os.environ.get("CATENA_API_KEY") or os.environ.get("OPENAI_API_KEY")
-    if key is None and base_url is None and not os.environ.get("OPENAI_BASE_URL"):
-        raise ProblemError(
-            "there is no key for OpenAI", "setting OPENAI_API_KEY, or --base-url for a server of your own"
-        )
-    return key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
-    """Prices per million tokens in any one currency, and the most that a run may cost."""
-
-    price_in: float | None = None
-    price_out: float | None = None
-    cap: float | None = None
-
-    @property
     def priced(self) -> bool:
         """Say if a price was given."""
         return self.price_in is not None or self.price_out is not None
@@ -155,7 +116,7 @@ class Spending:
         price = Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
         return Tariff(prices={Complete: price, Describe: price} if self.priced else {})
 
-    def budget(self) -> Budget:
+    def cap(self) -> Budget:
         """Return a budget that books what is spent and stops at the cap.
 
         Raises:
@@ -163,70 +124,30 @@ class Spending:
         """
         from catena.effects import Budget
 
-        if self.cap is not None and not self.priced:
+        if self.budget is not None and not self.priced:
             raise ProblemError(
                 "--budget needs prices to count with", "--price-in and --price-out, per million tokens"
             )
-        return Budget(self.cap, tariff=self.tariff())
-
-
-@contextmanager
-def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
-    """Let Ctrl-C end the work inside with a word about what is kept.
-
-    Raises:
-        Exit: it was stopped.
-    """
-
-    def kept() -> str:
-        assert journal is not None
-        count = journal.count()
-        return f"{count} {'reply is' if count == 1 else 'replies are'} kept in {journal.path}{also}"
-
-    if journal is None:
-        yield
-        return
-    with stopped_with(kept, "the same command again: it goes on where it stopped"):
-        yield
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedModel:
-    """The model that a command asks, and what its options say of it.
-
-    Attributes:
-        llm: its name; None where no model is asked.
-        options: where it is, how it is asked, what it may cost.
-        plan: whether nothing is asked, only counted.
-    """
-
-    llm: str | None = None
-    options: ModelOptions = field(default_factory=ModelOptions)
-    plan: bool = False
-
-    @property
-    def spending(self) -> Spending:
-        """Prices and cap."""
-        return self.options.spending
-
-    def check(self) -> None:
-        """Refuse options about a model where none is named.
-
-        Raises:
-            ProblemError: there is one.
-        """
-        self.options.require(self.llm, plan=self.plan)
+        return Budget(self.budget, tariff=self.tariff())
 
     @contextmanager
-    def services(self) -> Iterator[Services]:
-        """Open the model and its journal; a missing key or extra is said at once."""
-        if self.llm is None:
-            from catena.effects import Services
+    def services(self, model: str | None, *, dry: bool = False) -> Iterator[Services]:
+        """Open the services of a run, and close them after it; a missing key or extra is said at once.
 
+        Args:
+            model: who answers; None where no model is asked.
+            dry: nothing will be called; a journal that is not there is not made.
+        """
+        from catena.effects import Journal, Services
+
+        if model is None:
             yield Services()
             return
-        with self.options.services(self.llm, dry=self.plan) as services:
-            yield services
+        budget, journal = self.cap(), self.journal or JOURNAL
+        with ExitStack() as stack:
+            llm = stack.enter_context(self.opened_llm(model))
+            kept = stack.enter_context(Journal.open(journal)) if not dry or journal.exists() else None
+            yield Services(llm=llm, journal=kept, budget=budget, **self.behaviour)
 
     def show_plan(
         self,
@@ -249,49 +170,74 @@ class AskedModel:
         from catena.cli.rendering import number
         from catena.effects import plan
 
-        found = plan(step, services, tariff=self.spending.tariff(), stand_ins=stand_ins)
+        found = plan(step, services, tariff=self.tariff(), stand_ins=stand_ins)
         remarks = [f"{number(found.kept, 'answer')} are in the journal already."] * (found.kept > 0)
-        write_plan(found, self.spending, counts, remarks, as_json=as_json)
+        self.write_plan(found, counts, remarks, as_json=as_json)
+
+    def write_plan(self, found: Plan, counts: Mapping[str, object], remarks: Iterable[str], *, as_json: bool) -> None:
+        """Write calls, tokens and, where prices were given, money of all that would be asked.
+
+        Args:
+            found: the plan.
+            counts: of what it is about, by name, for JSON.
+            remarks: sentences below the table.
+            as_json: whether to write JSON.
+
+        Raises:
+            ProblemError: the plan did not come to its end.
+        """
+        if found.stopped_by:
+            raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
+        total = found.total
+        if as_json:
+            money = {"cost": round(total.cost, 6)} if self.priced else {}
+            tokens = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
+            write_json({**counts, "kept": found.kept, "calls": total.calls, **tokens, **money})
+            return
+        out().print(_usage(found, priced=self.priced))
+        if told := " ".join(filter(None, remarks)):
+            out().print(told)
 
 
-def write_plan(
-    found: Plan, spending: Spending, counts: Mapping[str, object], remarks: Iterable[str], *, as_json: bool
-) -> None:
-    """Write calls, tokens and, where prices were given, money of all that would be asked.
+def _key(base_url: str | None) -> str | None:
+    key = os.environ.get("CATENA_API_KEY") or os.environ.get("OPENAI_API_KEY")
+    if key is None and base_url is None and not os.environ.get("OPENAI_BASE_URL"):
+        raise ProblemError(
+            "there is no key for OpenAI", "setting OPENAI_API_KEY, or --base-url for a server of your own"
+        )
+    return key
 
-    Args:
-        found: the plan.
-        spending: prices.
-        counts: of what it is about, by name, for JSON.
-        remarks: sentences below the table.
-        as_json: whether to write JSON.
+
+@contextmanager
+def stoppable(journal: Journal | None, also: str = "") -> Iterator[None]:
+    """Let Ctrl-C end the work inside with a word about what is kept.
 
     Raises:
-        ProblemError: the plan did not come to its end.
+        Exit: it was stopped.
     """
-    if found.stopped_by:
-        raise ProblemError(f"the plan stopped: {found.stopped_by}", "the same command without --plan")
-    total = found.total
-    if as_json:
-        money = {"cost": round(total.cost, 6)} if spending.priced else {}
-        tokens = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
-        write_json({**counts, "kept": found.kept, "calls": total.calls, **tokens, **money})
+
+    def kept() -> str:
+        assert journal is not None
+        count = journal.count()
+        return f"{count} {'reply is' if count == 1 else 'replies are'} kept in {journal.path}{also}"
+
+    if journal is None:
+        yield
         return
-    out().print(_usage(found, spending))
-    if told := " ".join(filter(None, remarks)):
-        out().print(told)
+    with stopped_with(kept, "the same command again: it goes on where it stopped"):
+        yield
 
 
-def _usage(found: Plan, spending: Spending) -> Table:
+def _usage(found: Plan, *, priced: bool) -> Table:
     """Return calls, tokens and money by purpose, as a table."""
     from rich.table import Table
 
     table = Table("purpose", box=None, pad_edge=False)
-    for name in ("calls", "tokens in", "tokens out", *(["money"] if spending.priced else [])):
+    for name in ("calls", "tokens in", "tokens out", *(["money"] if priced else [])):
         table.add_column(name, justify="right")
     rows = [*found.by_purpose.items(), *([("in all", found.total)] if len(found.by_purpose) != 1 else [])]
     for purpose, usage in rows:
-        money = [f"{usage.cost:,.4f}"] if spending.priced else []
+        money = [f"{usage.cost:,.4f}"] if priced else []
         table.add_row(
             printable(purpose), f"{usage.calls:,}", f"{usage.input_tokens:,}", f"{usage.output_tokens:,}", *money
         )

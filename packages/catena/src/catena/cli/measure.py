@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +18,7 @@ from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
 from catena.model.errors import needs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from catena.evaluation.report import Judgement, RetrievalReport
     from catena.library import Library, SearchOptions
     from catena.model import Ranking
-    from catena.retrieval.fusion import ScoreFusion
     from catena.retrieval.tuning import Labelled, Tuned
     from catena.segments.fitting import LabelledFit
 
@@ -59,24 +59,20 @@ def evaluate(
     "heading" or a "text" instead of the page. "kind" groups questions. Lines with gold section ids are read too, with
     sections.jsonl beside the file.
     """
-    from catena.evaluation.question_bank import read_questions
-    from catena.evaluation.report import judge, retrieval_report
-    from catena.library import Library
+    from catena.evaluation.report import retrieval_report
 
     check_targets(pictures=(plot, curve), inputs=[questions])
     if not 0 < gamma < float("inf"):
         raise ProblemError(f"--gamma must be above 0, got {gamma:g}", "--gamma 1")
     if not 0 < level < 1:
         raise ProblemError(f"--level must be in (0, 1), got {level:g}", "--level 0.95")
-    bank = read_questions(questions)
     weights = Weights(routes=route_names(route), fusion=fusion)
     options: SearchOptions = {}
     if weights.routes:
         options["routes"] = weights.routes
-    with Library.open(library, create=False) as opened:
+    with _judged(library, questions) as (opened, bank, judgement):
         if (chosen := weights.formula(opened, library)) is not None:
             options["fusion"] = chosen
-        judgement = judge(bank, [info.id for info in opened.documents()], opened.get)
         n = opened.stats().chunks
         top, deep = _asked(opened, bank, judgement, options, k=k, depth=min(depth, n))
     report = retrieval_report(bank, judgement, top=top, deep=deep, n=n, k=k, gamma=gamma, level=level)
@@ -94,6 +90,18 @@ def evaluate(
             "`catena status` for what was indexed, and the names of documents in the questions",
             SOME_FAILED,
         )
+
+
+@contextmanager
+def _judged(library: Path, questions: Path) -> Iterator[tuple[Library, Sequence[BankQuestion], Judgement]]:
+    """Open a library, with the questions of a file and what of it is gold for each."""
+    from catena.evaluation.question_bank import read_questions
+    from catena.evaluation.report import judge
+    from catena.library import Library
+
+    bank = read_questions(questions)
+    with Library.open(library, create=False) as opened:
+        yield opened, bank, judge(bank, [info.id for info in opened.documents()], opened.get)
 
 
 def _asked(
@@ -225,17 +233,13 @@ def tune(
     as so many questions can show; otherwise the defaults stay, and --out keeps these.
     """
     from catena.effects import run
-    from catena.evaluation.question_bank import read_questions
-    from catena.evaluation.report import judge
-    from catena.library import Library
     from catena.retrieval.tuning import tune as tuning
 
     check_targets(save, inputs=[questions])
-    bank = read_questions(questions)
-    with Library.open(library, create=False) as opened:
-        documents, stats = [info.id for info in opened.documents()], opened.stats()
+    with _judged(library, questions) as (opened, bank, judgement):
+        stats = opened.stats()
         step = tuning(
-            labelled(bank, judge(bank, documents, opened.get)),
+            labelled(bank, judgement),
             n=stats.chunks,
             model=stats.embedder,
             library=f"{stats.documents} documents, {stats.chunks} chunks, generation {stats.generation}",
@@ -246,15 +250,14 @@ def tune(
         )
         with asking_bar("tuning", "requests") as watch:
             tuned = run(step, replace(opened.services, progress=watch))
-        by_shape = opened.adapted()
     if save is not None:
         tuned.save(save)
         tell_written(save)
     if as_json:
-        write_json({"tuned": tuned, "adapted": {"alpha": by_shape.alpha, "beta": by_shape.beta}})
+        write_json({"tuned": tuned})
         return
     out().print(_surface(tuned))
-    out().print(_verdict(tuned, by_shape))
+    out().print(_verdict(tuned))
 
 
 def labelled(bank: Sequence[BankQuestion], judgement: Judgement) -> list[Labelled]:
@@ -294,24 +297,26 @@ def _some(values: Sequence[float]) -> list[int]:
     return sorted({round(step * (len(values) - 1) / steps) for step in range(steps + 1)}) if steps else [0]
 
 
-def _verdict(tuned: Tuned, by_shape: ScoreFusion) -> str:
+def _alpha(alpha: float | None) -> str:
+    return "as routes agree" if alpha is None else f"{alpha:g}"
+
+
+def _verdict(tuned: Tuned) -> str:
     low, high = tuned.interval
     verdict = (
-        f"adopted: alpha {tuned.alpha:g}, beta {tuned.beta:g}"
+        f"adopted: alpha {_alpha(tuned.alpha)}, beta {tuned.beta:g}"
         if tuned.adopted
-        else f"not adopted: the gain is below what these questions can show, alpha {tuned.alpha:g} and beta"
+        else f"not adopted: the gain is below what these questions can show, alpha {_alpha(tuned.alpha)} and beta"
         f" {tuned.beta:g} stay"
     )
-    folds = ", ".join(f"{fold.alpha:g}/{fold.beta:g}" for fold in tuned.folds)
+    folds = ", ".join(f"{_alpha(fold.alpha)}/{fold.beta:g}" for fold in tuned.folds)
     return (
         f"{tuned.questions} questions in {tuned.groups} groups that share no document,"
         f" {tuned.left_out} more without gold\n"
-        f"chosen: alpha {tuned.chosen[0]:g}, beta {tuned.chosen[1]:g} (by fold: {folds})\n"
+        f"chosen: alpha {_alpha(tuned.chosen[0])}, beta {tuned.chosen[1]:g} (by fold: {folds})\n"
         f"held out: {tuned.held_out:.4f} against {tuned.held_out_usual:.4f} with the defaults: gain {tuned.gain:+.4f}"
         f" [{low:+.4f}, {high:+.4f}], detectable {tuned.detectable:.4f}\n"
-        f"{verdict}\n"
-        f"by the shape of this library, without questions: alpha {by_shape.alpha:.2f}, beta {by_shape.beta:.2f}"
-        " (catena search --adapted)"
+        f"{verdict}"
     )
 
 
@@ -340,17 +345,12 @@ def calibrate(
     A hit is relevant where it holds one of the question's gold places. Questions are searched whole, without shares
     for names, which have no scores but an order. Questions about one document are judged together.
     """
-    from catena.evaluation.question_bank import read_questions
-    from catena.evaluation.report import judge
-    from catena.library import Library
     from catena.segments.calibration import Identity
     from catena.segments.fitting import Artefact, fit_labelled, fused_scores_of, quality, standardizing
 
     check_targets(save, pictures=[plot], inputs=[questions])
-    bank = read_questions(questions)
-    with Library.open(library, create=False) as opened:
+    with _judged(library, questions) as (opened, bank, judgement):
         stats = opened.stats()
-        judgement = judge(bank, [info.id for info in opened.documents()], opened.get)
         scored = _scored(opened, bank, judgement, depth)
     fitted = fit_labelled(scored.scores, scored.relevant, first=standardizing(scored.scores), groups=scored.groups)
     fit = replace(fitted, before=quality(Identity()(scored.scores), scored.relevant))

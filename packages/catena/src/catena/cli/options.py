@@ -14,6 +14,7 @@ import typer
 
 from catena.cli.console import err
 from catena.cli.failures import ProblemError
+from catena.model.errors import pip_install
 from catena.model.options import declared
 
 if TYPE_CHECKING:
@@ -165,6 +166,15 @@ FilePaths: TypeAlias = Annotated[
 LibraryPath: TypeAlias = Annotated[
     Path, option("PATH", "The folder of the library.", "--library", "-l", envvar="CATENA_LIBRARY")
 ]
+EmbedderName: TypeAlias = Annotated[
+    str | None,
+    option(
+        "NAME",
+        "Embed with static, minilm, sentence-transformers:NAME, openai:MODEL[@URL], cohere:MODEL or voyage:MODEL"
+        " [the library's own; static in a new one].",
+        "--embedder",
+    ),
+]
 LibraryFolder: TypeAlias = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The folder of the library.")]
 QuestionFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with known answers, one a line.")
@@ -195,13 +205,6 @@ NoHiddenText: TypeAlias = Annotated[
     ),
 ]
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
-EntityNames: TypeAlias = Annotated[
-    list[str] | None, option("NAME", "One more name in the question; may be given several times.", "--entity")
-]
-KeepNeighbours: TypeAlias = Annotated[
-    bool, flag("--keep-neighbours", "Of a name that is not in the library, show passages about names like it.")
-]
-NoNames: TypeAlias = Annotated[bool, flag("--no-names", "Rank by the whole question; look for no names in it.")]
 WhereOption: TypeAlias = Annotated[
     str | None, option("JSON", 'A filter, e.g. \'{"page": {"$lte": 20}}\'.', "--where")
 ]
@@ -211,9 +214,13 @@ WhereOption: TypeAlias = Annotated[
 class NameOptions:
     """Names in a question: which are looked for, and what of those that are not in the library."""
 
-    entity: EntityNames = None
-    keep_neighbours: KeepNeighbours = False
-    no_names: NoNames = False
+    entity: Annotated[
+        list[str] | None, option("NAME", "One more name in the question; may be given several times.", "--entity")
+    ] = None
+    keep_neighbours: Annotated[
+        bool, flag("--keep-neighbours", "Of a name that is not in the library, show passages about names like it.")
+    ] = False
+    no_names: Annotated[bool, flag("--no-names", "Rank by the whole question; look for no names in it.")] = False
 
     @property
     def any_given(self) -> bool:
@@ -226,20 +233,11 @@ class NameOptions:
         Raises:
             ProblemError: one option leaves nothing to do for another.
         """
-        return names_options(self.entity, self.keep_neighbours, self.no_names)
-
-
-def names_options(entities: Sequence[str] | None, keep_neighbours: bool, no_names: bool) -> SegmentSearchOptions:
-    """Return what `Library.search` and `Library.segments` are told about the names in a question.
-
-    Raises:
-        ProblemError: one option leaves nothing to do for another.
-    """
-    if no_names and (entities or keep_neighbours):
-        option = "--entity" if entities else "--keep-neighbours"
-        raise ProblemError(f"--no-names looks for no names, and {option} is about them", "one of the two")
-    on_unknown: OnUnknown = "keep" if keep_neighbours else "empty"
-    return {"by_name": not no_names, "entities": tuple(entities or ()), "on_unknown": on_unknown}
+        if self.no_names and (self.entity or self.keep_neighbours):
+            option = "--entity" if self.entity else "--keep-neighbours"
+            raise ProblemError(f"--no-names looks for no names, and {option} is about them", "one of the two")
+        on_unknown: OnUnknown = "keep" if self.keep_neighbours else "empty"
+        return {"by_name": not self.no_names, "entities": tuple(self.entity or ()), "on_unknown": on_unknown}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,11 +245,13 @@ class ReadingChoices:
     """Options about the reading of files."""
 
     engine: Annotated[
-        Literal["pypdf", "pypdfium2"], typer.Option(help="What reads PDF; pypdfium2 is faster (extra fast-pdf).")
-    ] = "pypdf"
+        Literal["pypdf", "pypdfium2"] | None,
+        typer.Option(help="What reads PDF [pypdfium2 where it is installed (extra fast-pdf), else pypdf]."),
+    ] = None
     ruled_tables: Annotated[
         bool, flag("--ruled-tables", "Find tables with drawn borders (slower; extra tables).")
     ] = False
+    ocr: Annotated[bool, flag("--ocr", "Read what is seen on PDF pages without text (slow; extra ocr).")] = False
     timeout: ReadingTime = None
     memory: ReadingMemory = None
     password: Password = field(default=None, repr=False)
@@ -273,15 +273,15 @@ class ReadingChoices:
         if self.memory is not None:
             limits = replace(limits, memory_bytes=int(self.memory * 1_000_000))
         engine = self.engine
-        if figures and engine == "pypdf":
-            if find_spec("pypdfium2") is not None:
-                engine = "pypdfium2"
-            else:
-                err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
-                err().print("Try: pip install 'catena-core[fast-pdf]'", markup=False)
+        if figures and find_spec("pypdfium2") is not None:
+            engine = "pypdfium2"
+        elif figures:
+            err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
+            err().print(f"Try: {pip_install('catena-core[fast-pdf]')}", markup=False, soft_wrap=True)
         return Preparation(
-            engine=engine, ruled_tables=self.ruled_tables, figures=figures, hidden_text=hidden_text, limits=limits
-        )
+            engine=engine, ruled_tables=self.ruled_tables, figures=figures, hidden_text=hidden_text, ocr=self.ocr,
+            limits=limits,
+        )  # fmt: skip
 
 
 def listed(given: Sequence[str] | None) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ import typer
 
 from catena.cli.console import err, picked, printable, tell, write_json, write_text
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
-from catena.cli.llm_options import ModelOptions, stoppable, write_plan
+from catena.cli.llm_options import ModelOptions, stoppable
 from catena.cli.options import (
     AsJson,
     DryRun,
@@ -25,18 +25,14 @@ from catena.cli.options import (
     option,
     picture,
 )
-from catena.cli.progress import counted, notes_of, progress
-from catena.formatting.llm_markdown import FormatOptions
-from catena.model.errors import ParseError, needs
+from catena.cli.progress import asking_bar, counted
+from catena.effects import Failed, Services, Step, plan, together
+from catena.formatting import FidelityReport, format_markdown
+from catena.formatting.llm_markdown import PLANNED_ANSWERS, PURPOSE_AGAIN, FormatOptions, Formatted, window_count
+from catena.model import Parsed, ParseError, Section, needs
 
 if TYPE_CHECKING:
-    from catena.cli.llm_options import Spending
-    from catena.effects import Event, Services, Step
-    from catena.formatting.fidelity_check import FidelityReport
-    from catena.formatting.llm_markdown import Formatted
     from catena.library.pipeline import Preparation
-    from catena.model import Section
-    from catena.model.layout import Parsed
 
 
 @grouped
@@ -77,7 +73,7 @@ def parse(
         with asking.services(llm, dry=plan) as services:
             parsed, failed = _read(files, preparation, reading.password, layout=False)
             if plan:
-                _show_plan(parsed, services, options, asking.spending, as_json=as_json)
+                _show_plan(parsed, services, options, asking, as_json=as_json)
                 _end(failed, parsed, files)
                 return
             done = _formatted(parsed, services, options)
@@ -92,11 +88,12 @@ def parse(
 
 
 def _targets(files: Sequence[Path], out: Path | None) -> dict[Path, Path | None]:
-    """Return where each file goes: `out` itself for one, a file of the same name in it for several.
+    """Return where each file goes: `out` itself for one, a file of the same name in it for several; "-" is stdout.
 
     Raises:
         ProblemError: two files would be written to one.
     """
+    out = None if out == Path("-") else out
     if out is None or (len(files) == 1 and not out.is_dir()):
         return dict.fromkeys(files, out)
     targets: dict[Path, Path | None] = {file: out / f"{file.stem}.md" for file in files}
@@ -111,12 +108,15 @@ def _read(
 ) -> tuple[dict[Path, Parsed], dict[Path, ParseError]]:
     """Read the files; of several, those that cannot be read are returned with the reason."""
     from catena.library.pipeline import read
+    from catena.parsing import cores
 
     parsed: dict[Path, Parsed] = {}
     failed: dict[Path, ParseError] = {}
     for file in counted(files, "reading", "files"):
         try:
-            parsed[file] = read(file, preparation, source=str(file), password=password, layout=layout)
+            parsed[file] = read(
+                file, preparation, source=str(file), password=password, layout=layout, workers=cores()
+            )
         except ParseError as error:
             failed[file] = error
             if len(files) == 1:
@@ -216,9 +216,10 @@ def _formatted(
         Exit: it was stopped by Ctrl-C; stderr says what is kept.
         CatenaError: the budget would be passed, or the journal failed.
     """
-    from catena.effects import Failed, run
+    from catena.effects import run
 
-    with stoppable(services.journal), _progress(_windows(parsed, options)) as tell:
+    bar = asking_bar("formatting", "windows", _windows(parsed, options), again=PURPOSE_AGAIN)
+    with stoppable(services.journal), bar as tell:
         results = run(_all(parsed, options), replace(services, progress=tell))
     done: dict[Path, tuple[Parsed, FidelityReport]] = {}
     for (file, before), result in zip(parsed.items(), results, strict=True):
@@ -229,19 +230,16 @@ def _formatted(
 
 
 def _show_plan(
-    parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions, spending: Spending, *, as_json: bool
+    parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions, asking: ModelOptions, *, as_json: bool
 ) -> None:
     """Write what formatting these files would take; nothing is called."""
-    from catena.effects import plan
-    from catena.formatting.llm_markdown import PLANNED_ANSWERS
-
-    found = plan(_all(parsed, options), services, tariff=spending.tariff(), stand_ins=PLANNED_ANSWERS)
+    found = plan(_all(parsed, options), services, tariff=asking.tariff(), stand_ins=PLANNED_ANSWERS)
     windows = _windows(parsed, options)
     remarks = (
         f"{found.kept} of {windows} windows are in the journal already." if found.kept else "",
         "An answer that is not faithful is asked for once again; that is not counted.",
     )
-    write_plan(found, spending, {"files": len(parsed), "windows": windows}, remarks, as_json=as_json)
+    asking.write_plan(found, {"files": len(parsed), "windows": windows}, remarks, as_json=as_json)
 
 
 def _told_pages(report: FidelityReport) -> str:
@@ -270,8 +268,6 @@ def _reasons(report: FidelityReport) -> str:
 
 def _write_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
     """Write one report as an object, several as a list."""
-    import json
-
     values = [report.as_json() for report in reports]
     text = json.dumps(values[0] if len(values) == 1 else values, ensure_ascii=False, indent=2)
     target.write_text(text + "\n", encoding="utf-8")
@@ -295,34 +291,9 @@ def pictures(target: Path, count: int) -> list[Path]:
 
 
 def _all(parsed: Mapping[Path, Parsed], options: FormatOptions) -> Step[list[Any]]:
-    from catena.effects import together
-    from catena.formatting.llm_markdown import format_markdown
-
     steps: list[Step[Formatted]] = [format_markdown(each, options) for each in parsed.values()]
     return together(steps)
 
 
 def _windows(parsed: Mapping[Path, Parsed], options: FormatOptions) -> int:
-    from catena.formatting.llm_markdown import window_count
-
     return sum(window_count(each, options) for each in parsed.values())
-
-
-@contextmanager
-def _progress(windows: int) -> Iterator[Any]:
-    """Show how many windows are done, how many came from the journal and how many were asked for again."""
-    from catena.formatting.llm_markdown import PURPOSE_AGAIN
-
-    done = kept = again = 0
-    with progress("formatting", "windows", windows) as show:
-
-        def watch(event: Event) -> None:
-            nonlocal done, kept, again
-            if event.kind not in {"finished", "cached", "failed"}:
-                return
-            second = event.purpose == PURPOSE_AGAIN
-            done, again = done + (not second), again + second
-            kept += event.kind == "cached"
-            show(completed=done, notes=notes_of(kept=kept, again=again))
-
-        yield watch

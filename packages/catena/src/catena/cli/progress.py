@@ -151,22 +151,28 @@ def notes_of(**counts: int) -> str:
 
 
 @contextmanager
-def asking_bar(what: str, noun: str) -> Iterator[Callable[[Event], None]]:
+def asking_bar(
+    what: str, noun: str, total: int | None = None, *, again: str = ""
+) -> Iterator[Callable[[Event], None]]:
     """Show how far a run is.
 
     Args:
         what: is being done.
         noun: of what one request is about, in the plural.
+        total: how many there are; None for as many as were asked for so far.
+        again: purpose of requests that repeat others, which are counted by themselves.
 
     Yields:
         What to tell of each request.
     """
-    kept = failed = 0
-    with progress(what, noun) as show:
+    kept = failed = repeated = 0
+    with progress(what, noun, total) as show:
 
         def tell(event: Event) -> None:
-            nonlocal kept, failed
+            nonlocal kept, failed, repeated
             kept, failed = kept + (event.kind == "cached"), failed + (event.kind == "failed")
-            show(completed=event.done, total=event.total, notes=notes_of(kept=kept, failed=failed))
+            repeated += event.purpose == again and event.kind in {"finished", "cached", "failed"}
+            notes = notes_of(kept=kept, failed=failed, again=repeated)
+            show(completed=event.done - repeated, total=total or event.total, notes=notes)
 
         yield tell

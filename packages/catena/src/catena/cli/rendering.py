@@ -14,10 +14,12 @@ from rich.text import Text
 
 from catena.cli.console import printable
 from catena.cli.failures import split_hint
-from catena.model import Chunk, Hit, IngestState, Outcome, Provenance, Segment, citation
+from catena.model import SEPARATOR, Chunk, Hit, IngestState, Outcome, Provenance, Segment, citation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from catena.retrieval import FoundCell
 
 COLOURS: dict[IngestState, str] = {"indexed": "green", "partial": "yellow", "failed": "bold red", "skipped": "dim"}
 SHOWN = 25  # files of a ledger that are listed whole; of a longer one, those that need a look
@@ -71,8 +73,9 @@ def counted(outcomes: Sequence[Outcome]) -> str:
     """Return e.g. "3 files: 2 indexed, 1 failed; 31 pages, 129 chunks"."""
     states = Counter(outcome.state for outcome in outcomes)
     by_state = ", ".join(f"{states[state]} {state}" for state in COLOURS if states[state])
+    by_state = by_state and f": {by_state}"
     pages, chunks = sum(outcome.pages for outcome in outcomes), sum(outcome.chunks for outcome in outcomes)
-    return f"{number(len(outcomes), 'file')}: {by_state}; {number(pages, 'page')}, {number(chunks, 'chunk')}"
+    return f"{number(len(outcomes), 'file')}{by_state}; {number(pages, 'page')}, {number(chunks, 'chunk')}"
 
 
 def number(count: int, noun: str) -> str:
@@ -114,6 +117,15 @@ def ranked(rows: Iterable[tuple[float, Text]]) -> RenderableType:
 def cited_lines(chunk: Chunk | Segment) -> Text:
     """Return the citation of a chunk or a segment, and below it the name of its file."""
     return Text(cited_as(chunk), style="bold").append(f"\n{source_of(chunk)}", style="not bold cyan")
+
+
+def cell_lines(found: FoundCell) -> Text:
+    """Return the row and the column of a cell, its value and unit, and below them its citation and its file."""
+    unit = f" ({found.table.unit})" if found.table.unit else ""
+    row, column = (SEPARATOR.join(filter(None, path)) for path in ((*found.cell.row, *found.keys), found.cell.column))
+    said = f"{SEPARATOR.join(filter(None, (row, column)))}: {found.cell.text}{unit}"
+    cited = f"\n{printable(found.citation, one_line=True)}\n"
+    return Text.assemble((printable(said, one_line=True), "bold"), cited, (f"{source_of(found.hit.chunk)}\n", "cyan"))
 
 
 def _figure_line(hit: Hit, figures: Mapping[str, str] | None) -> str:

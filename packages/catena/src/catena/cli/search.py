@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from catena.cli.console import out, picked, write_json
+from catena.cli.console import out, picked, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_question, refuse, stands_nowhere, tell_found
 from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.graph_search import GraphChoices, chains_as_json, chains_of, check_graph, show_chains
@@ -30,23 +31,23 @@ from catena.cli.options import (
 )
 from catena.cli.segment_search import SegmentSettings, check_kind, segments_of, tell_segments
 from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
-from catena.retrieval.fusion import ScoreFusion
+from catena.model import Figure, Hit, PageBox, Ranking, Segment
+from catena.model.places import citation
+from catena.retrieval.fusion import Fusion, ScoreFusion
+from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from catena.library import Library, SegmentSearchOptions
-    from catena.model import Figure, Hit, Ranking, Segment, Where
-    from catena.retrieval.fusion import Fusion
     from catena.retrieval.view_search import ViewRule
 
 
-PASSAGE_BUDGET = 1_000  # tokens
+_ANOTHER_FILTER = "a filter that lets more pass (`catena status --values FIELD` lists what there is)"
+PASSAGE_BUDGET = 1_000  # tokens, of --passages
 ALL = "all"
 OWN = "headed"
 """The view that is a chunk's own text under its titles."""
 
-_FIRST = (OWN, "keywords", "summary", "questions")  # the order in which views take turns
+_FIRST = (OWN, "keywords", "summary", "questions", "statement")  # the order in which views take turns
 # parts or forms of the chunk's own text, and what is made to join chunks, not to find them
 _NO_TURN = frozenset({"raw", "passage", "context", "caption", "table", "graph_keywords"})
 _ROUTES = ("dense", "lexical")  # those that search one kind of view
@@ -57,7 +58,7 @@ class ViewsWanted:
     """The options about views that are searched."""
 
     views: Annotated[
-        list[str] | None, option("KIND,…|all", "Search these views: headed, keywords, summary, questions.")
+        list[str] | None, option("KIND,…|all", "Search these views: headed, keywords, summary, questions, statement.")
     ] = None
     rule: Annotated[
         Literal["paper", "exact", "rank", "score"] | None,
@@ -96,7 +97,7 @@ class ViewsWanted:
             what = f"--route {no_view[0]} searches no single view"
             raise ProblemError(what, " or ".join(f"--route {name}" for name in _ROUTES))
         unused = {
-            "--beta": weights.beta is not None, "--tuned": weights.tuned is not None, "--adapted": weights.adapted,
+            "--beta": weights.beta is not None, "--tuned": weights.tuned is not None,
             "--entity, --keep-neighbours and --no-names": about_names,
         }  # fmt: skip
         refuse(unused, "--views obeys no {}", "--alpha, --route, --where and --rule with it")
@@ -113,18 +114,19 @@ def search(
     fusion: FusionOption = "score",
     by_hand: Annotated[Given, fields_of(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
     tuned: Annotated[Path | None, option("FILE", "The weights that `catena tune --out` wrote.")] = None,
-    adapted: Annotated[
-        bool, flag("--adapted", "Weights by the shape of the library: its headings, documents and pages.")
-    ] = False,
     names: NameOptions,
+    no_graph: Annotated[
+        bool, flag("--no-graph", "Leave out what a walk over the graph of the library adds.")
+    ] = False,
     figures: Annotated[bool, flag("--figures", "Search figures only, and show their files.")] = False,
     section: Annotated[bool, flag("--section", "Show the whole sections of the passages.")] = False,
     by_views: ViewsWanted,
     passages: Annotated[
-        bool, flag("--passages", "Read the best passages of what is found, within --budget-tokens.")
+        bool, flag("--passages", "Read the best passages of what is found, 1,000 tokens of them.")
     ] = False,
     budget_tokens: Annotated[
-        int | None, option("N", "Most tokens of all passages [1000], of all segments [2000], or with --graph.", min=1)
+        int | None,
+        option("N", "Read the best passages of so many tokens; or most of --segments [2000] or --graph.", min=1),
     ] = None,
     segments: Annotated[
         bool, flag("--segments", "Find segments, which are runs of adjacent chunks; the next options are about them.")
@@ -138,66 +140,117 @@ def search(
     Documents that the question names get a share each. A name that is not in the library is reported, with names
     like it. A library of sections (`catena index --chunks sections`) is searched by their best passages, too.
 
-    With --views, chunks are found under several views of them, and each view's rank is shown. With --passages, the
-    first twenty hits are looked into, and the passages that say most are shown, as many as the budget holds.
+    With --views, chunks are found under several views of them, and each view's rank is shown. With --budget-tokens,
+    the first thirty hits are looked into, and the sentences that say most are shown, as many as fit, those that stand
+    side by side as one passage. --passages is the same with 1,000 tokens.
 
     With --segments, runs of adjacent chunks are found instead of single ones, each worth what its chunks are worth.
     Without a reranker only the order of the hits is believed, and the settings follow from the budget; the presets
     are made for a reranker's probabilities. What `catena calibrate` fitted needs --no-names.
     The keys of models are read from the environment: CATENA_API_KEY or OPENAI_API_KEY, CO_API_KEY, VOYAGE_API_KEY.
 
-    With --graph, a walk goes from the first ranking over the graph of the library. It is for questions whose answer
-    is spread over several places. The chains are shown hop by hop, each with what joins it to the one before.
+    Where the library has a graph (`catena graph build`), a walk over it adds what the first ranking is not sure of,
+    for questions whose answer is spread over several places. With --graph, the chains of the walk are shown hop by
+    hop, each with what joins it to the one before.
     """
     check_question(question)
-    given = list(given_options(about))
-    if budget_tokens is not None and not (passages or chains.graph):
-        given.append("--budget-tokens")
-    check_kind(segments, given, {"-k": k, "--figures": figures, "--section": section})
+    check_kind(segments, list(given_options(about)), {"-k": k, "--figures": figures, "--section": section})
+    reads = budget_tokens is not None and not (segments or passages or chains.graph)
     _check_one(
         {
             "--segments": segments, "--passages": passages, "--views": by_views.views, "--figures": figures,
-            "--graph": chains.graph,
+            "--graph": chains.graph, "--budget-tokens": reads,
         }
     )  # fmt: skip
-    if passages:
-        what = "{}: with --passages, as many are read as the budget holds"
+    if passages or reads:
+        what = "{}: with --passages or --budget-tokens, as much is read as the budget holds"
         refuse({"-k": k, "--section": section}, what, "--budget-tokens for how much")
+    elsewhere = passages or reads or segments or figures or chains.graph or by_views.views or route
+    refuse({"--no-graph": no_graph and elsewhere}, "{}: nothing is added from a graph here", "the same without it")
     options: SegmentSearchOptions = {"where": filter_of(where), **names.search()}
-    weights = Weights(routes=route_names(route), fusion=fusion, **by_hand, tuned=tuned, adapted=adapted)
+    weights = Weights(routes=route_names(route), fusion=fusion, **by_hand, tuned=tuned)
     by_views.check(k, weights, about_names=names.any_given)
     weights.check(figures=figures, about_names=names.any_given)
     if weights.routes:
         options["routes"] = weights.routes
     chains.check({"--section": section, "--entity, --keep-neighbours and --no-names": names.any_given})
-
-    def formula(opened: Library) -> Fusion | None:
-        return weights.formula(opened, library, own_routes=not (segments or chains.graph))
-
+    budget = PASSAGE_BUDGET if passages and budget_tokens is None else budget_tokens
+    asked = _Asked(
+        question=question, library=library, k=k, options=options, weights=weights, by_views=by_views, chains=chains,
+        figures=figures, section=section, budget=budget, graph=False if no_graph else None, as_json=as_json,
+    )  # fmt: skip
     if segments:
         about.check_all(whole=names.no_names or len(weights.routes) == 1)
-        found = segments_of(question, library, about, options, budget_tokens=budget_tokens, fusion=formula)
+        by_routes = partial(weights.formula, path=library, own_routes=False)
+        found = segments_of(question, library, about, options, budget_tokens=budget_tokens, fusion=by_routes)
         tell_segments(question, found, about, as_json=as_json)
     elif chains.graph:
-        _tell_chains(
-            question, library, chains, options["where"], formula, k=int(k or 10), routes=weights.routes,
-            budget_tokens=budget_tokens, as_json=as_json,
-        )  # fmt: skip
+        _tell_chains(asked)
     else:
-        budget = (budget_tokens or PASSAGE_BUDGET) if passages else None
-        asked = _Asked(question=question, k=k, figures=figures, by_views=by_views, weights=weights, budget=budget)
-        _tell_passages(asked, library, options, formula, section=section, as_json=as_json)
+        _tell_passages(asked)
 
 
-def _tell_passages(
-    asked: _Asked,
-    path: Path,
-    options: SegmentSearchOptions,
-    formula: Callable[[Library], Fusion | None],
+def cells(
+    question: QuestionText,
     *,
-    section: bool,
-    as_json: bool,
+    library: LibraryPath,
+    k: Annotated[int, option("N", "How many.", "--k", "-k", min=1)] = 10,
+    where: WhereOption = None,
+    as_json: AsJson = False,
 ) -> None:
+    """Find the cells of tables that answer a question: row, column and value of each, with its citation.
+
+    A question that names a year asks for the whole year, or for a day of it; one that names a quarter, for that.
+    """
+    from catena.cli.rendering import cell_lines, ranked
+    from catena.library import Library
+
+    check_question(question)
+    with Library.open(library, create=False) as opened:
+        found = opened.cells(question, k=k, where=filter_of(where))
+        about = opened.search(question, k=1, where=filter_of(where))  # says what of the question stands nowhere
+        boxes = [opened.boxes(each) if as_json else () for each in found]
+    if found:
+        tell_found(about, as_json=as_json)
+    if as_json:
+        rows = [
+            {"rank": rank, **picked(each, "score citation keys"), **picked(each.cell, "row column text number"),
+             **picked(each.table, "title unit"), "source": each.hit.chunk.metadata.get("source"), "boxes": place}
+            for rank, (each, place) in enumerate(zip(found, boxes, strict=True), start=1)
+        ]  # fmt: skip
+        write_json({"question": question, "cells": rows})
+    elif found:
+        out().print(ranked((each.score, cell_lines(each)) for each in found))
+    if not found and about.unknown:
+        raise stands_nowhere(about)
+    if not found:
+        hint = 'other words, or `catena search "…"`, which finds text, too'
+        raise ProblemError("no cell of a table was found", hint, SOME_FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A search for chunks, for figures, under several views, for chains, or, with a budget, for the best text."""
+
+    question: str
+    library: Path
+    k: float | None
+    options: SegmentSearchOptions
+    weights: Weights
+    by_views: ViewsWanted
+    chains: GraphChoices
+    figures: bool
+    section: bool
+    budget: int | None  # tokens
+    graph: bool | None
+    as_json: bool
+
+    def formula(self, opened: Library) -> Fusion | None:
+        """Return what joins the routes; None leaves it to the library."""
+        return self.weights.formula(opened, self.library)
+
+
+def _tell_passages(asked: _Asked) -> None:
     """Search for passages, figures or chunks under several views, and write what was found.
 
     Raises:
@@ -205,33 +258,24 @@ def _tell_passages(
     """
     from catena.library import Library
 
-    with Library.open(path, create=False) as opened:
-        if chosen := None if asked.figures or asked.by_views.kinds else formula(opened):
-            options["fusion"] = chosen
-        ranking, kinds = _searched(opened, asked, options)
+    with Library.open(asked.library, create=False) as opened:
+        if chosen := None if asked.figures or asked.by_views.kinds else asked.formula(opened):
+            asked.options["fusion"] = chosen
+        ranking, kinds = _searched(opened, asked)
         shown = shown_figures(opened, ranking.hits)
-        sections = [opened.section(hit) for hit in ranking.hits] if section else None
-    tell_found(ranking)
-    if as_json:
-        write_json(_as_json(asked, ranking, kinds, ranking_as_json(asked.question, ranking, sections, shown)))
+        sections = [opened.section(hit) for hit in ranking.hits] if asked.section else None
+        boxes = [opened.boxes(hit) for hit in ranking.hits] if asked.as_json else None
+    tell_found(ranking, as_json=asked.as_json)
+    if asked.as_json:
+        data = ranking_as_json(asked.question, ranking, sections, shown, boxes)
+        write_json(_as_json(asked, ranking, kinds, data))
     elif ranking.hits:
         _show(asked, ranking.hits, kinds, sections, shown)
     if not ranking.hits:
         raise _nothing_found(ranking, asked)
 
 
-def _tell_chains(
-    question: str,
-    path: Path,
-    chains: GraphChoices,
-    where: Where | None,
-    formula: Callable[[Library], Fusion | None],
-    *,
-    k: int,
-    routes: Sequence[str],
-    budget_tokens: int | None,
-    as_json: bool,
-) -> None:
+def _tell_chains(asked: _Asked) -> None:
     """Search for chains over the graph, and write what was found.
 
     Raises:
@@ -239,18 +283,18 @@ def _tell_chains(
     """
     from catena.library import Library
 
-    with Library.open(path, create=False) as opened:
-        check_graph(opened, path)
+    with Library.open(asked.library, create=False) as opened:
+        check_graph(opened, asked.library)
         found = chains_of(
-            opened, question, chains, k=k, where=where, routes=routes,
-            fusion=formula(opened), budget_tokens=budget_tokens,
+            opened, asked.question, asked.chains, k=int(asked.k or 10), where=asked.options["where"],
+            routes=asked.weights.routes, fusion=asked.formula(opened), budget_tokens=asked.budget,
         )  # fmt: skip
     ranking = found.ranking
-    tell_found(ranking)
-    if as_json:
-        write_json({**ranking_as_json(question, ranking), **chains_as_json(found)})
+    tell_found(ranking, as_json=asked.as_json)
+    if asked.as_json:
+        write_json({**ranking_as_json(asked.question, ranking), **chains_as_json(found)})
     else:
-        show_chains(question, found)
+        show_chains(asked.question, found)
     if not ranking.hits:
         hint = "a higher --budget-tokens, other words, or `catena status` to see what is there"
         if ranking.unknown:
@@ -259,33 +303,21 @@ def _tell_chains(
         raise ProblemError(what, hint, SOME_FAILED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A search for chunks, for figures, under several views, or, with a budget in tokens, for passages."""
-
-    question: str
-    k: float | None
-    figures: bool
-    by_views: ViewsWanted
-    weights: Weights
-    budget: int | None
-
-
-def _searched(opened: Library, asked: _Asked, options: SegmentSearchOptions) -> tuple[Ranking, tuple[str, ...]]:
+def _searched(opened: Library, asked: _Asked) -> tuple[Ranking, tuple[str, ...]]:
     """Return what was found, and the views that were searched."""
+    where, options = asked.options["where"], asked.options
     if asked.by_views.kinds:
-        where, k = options["where"], asked.k or 3
-        return found_by_views(opened, asked.question, asked.by_views, asked.weights, k=k, where=where)
+        return _found_by_views(opened, asked, k=asked.k or 3)
     if asked.figures:
-        return opened.search_figures(asked.question, k=int(asked.k or 10), where=options["where"]), ()
+        return opened.search_figures(asked.question, k=int(asked.k or 10), where=where), ()
     if asked.budget is not None:
-        return opened.passages(asked.question, budget_tokens=asked.budget, **options), ()
-    return opened.search(asked.question, k=int(asked.k or 10), **options), ()
+        return opened.read(asked.question, budget_tokens=asked.budget, **options), ()
+    return opened.search(asked.question, k=int(asked.k or 10), graph=asked.graph, **options), ()
 
 
 def _as_json(asked: _Asked, ranking: Ranking, kinds: Sequence[str], told: dict[str, Any]) -> dict[str, Any]:
     if kinds:
-        return with_views(told, ranking, kinds, asked.by_views)
+        return _with_views(told, ranking, kinds, asked.by_views)
     if asked.budget is None:
         return told
     return {**told, "tokens": _tokens(ranking.hits), "budget_tokens": asked.budget}
@@ -299,8 +331,6 @@ def _check_one(asked: Mapping[str, object]) -> None:
 
 
 def _tokens(hits: Sequence[Hit]) -> int:
-    from catena.text.words import count_tokens
-
     return sum(count_tokens(hit.chunk.text) for hit in hits)
 
 
@@ -311,6 +341,7 @@ def _nothing_found(ranking: Ranking, asked: _Asked) -> ProblemError:
         what = f"nothing was found, or no passage fits into {asked.budget:,} tokens"
         return ProblemError(what, "a higher --budget-tokens, or other words", SOME_FAILED)
     hint = "files indexed with --figures, or other words" if asked.figures else None
+    hint = hint or (f"{_ANOTHER_FILTER}, or other words" if asked.options["where"] is not None else None)
     hint = hint or "other words, or `catena status` to see what is there"
     return ProblemError("nothing was found", hint, SOME_FAILED)
 
@@ -320,14 +351,15 @@ def ranking_as_json(
     ranking: Ranking,
     sections: Sequence[Segment] | None = None,
     figures: Mapping[str, tuple[Figure, Path | None]] | None = None,
+    boxes: Sequence[Sequence[PageBox]] | None = None,
 ) -> dict[str, Any]:
-    """Return a ranking with all that is known of each hit."""
+    """Return a ranking with all that is known of each hit; `boxes` are where each is printed."""
     whole: Sequence[Segment | None] = sections or [None] * len(ranking.hits)
     return {
         "question": question,
         **picked(ranking, "scale degraded unknown"),
         "hits": [
-            _hit(rank, *pair) | _figure(pair[0], figures or {})
+            _hit(rank, *pair) | _figure(pair[0], figures or {}) | ({"boxes": boxes[rank - 1]} if boxes else {})
             for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)
         ],
     }
@@ -339,8 +371,6 @@ def _figure(hit: Hit, figures: Mapping[str, tuple[Figure, Path | None]]) -> dict
 
 
 def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
-    from catena.model.places import citation
-
     found = {"rank": rank, "score": hit.score, "citation": citation(hit.chunk), **picked(hit, "provenance chunk")}
     return found if section is None else {**found, "section": section}
 
@@ -357,42 +387,29 @@ def _show(
     whole = sections if asked.budget is None else [hit.chunk for hit in found]
     bodies = None if whole is None else [each.text.strip() for each in whole]
     if kinds:
-        show_by_views(asked.question, found, kinds, bodies)
+        _show_by_views(asked.question, found, kinds, bodies)
         return
     out().print(hits(found, asked.question, bodies=bodies, figures=places(figures)))
     if asked.budget is not None:
         out().print(f"{number(len(found), 'passage')}, {_tokens(found):,} of {asked.budget:,} tokens")
 
 
-def found_by_views(
-    opened: Library, question: str, wanted: ViewsWanted, weights: Weights, *, k: float, where: Where | None
-) -> tuple[Ranking, tuple[str, ...]]:
-    """Search a library under several views.
-
-    Args:
-        opened: the library.
-        question: as typed.
-        wanted: which views, and by which rule.
-        weights: of the routes within a view.
-        k: how many chunks.
-        where: a filter.
-
-    Returns:
-        The ranking, and the views that were searched, in the order in which they take turns.
+def _found_by_views(opened: Library, asked: _Asked, *, k: float) -> tuple[Ranking, tuple[str, ...]]:
+    """Search under several views; return the ranking, and the views in the order in which they take turns.
 
     Raises:
         ProblemError: the library has no such views.
     """
     from catena.retrieval.section_search import ViewSearch
 
-    kinds = _held(opened.store.view_kinds(), wanted.kinds)
+    kinds = _held(opened.store.view_kinds(), asked.by_views.kinds)
     how = ViewSearch(
         views=kinds,
-        rule=_rule(wanted.rule),
-        routes=weights.routes or _ROUTES,
-        fusion=weights.of_view(ViewSearch().fusion),
+        rule=_rule(asked.by_views.rule),
+        routes=asked.weights.routes or _ROUTES,
+        fusion=asked.weights.of_view(ViewSearch().fusion),
     )
-    return opened.search_views(question, how, k=k, where=where), kinds
+    return opened.search_views(asked.question, how, k=k, where=asked.options["where"]), kinds
 
 
 def _held(held: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
@@ -419,7 +436,7 @@ def _rule(name: str | None) -> ViewRule:
     return rules.get(name, PaperQuota)()
 
 
-def with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wanted: ViewsWanted) -> dict[str, Any]:
+def _with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wanted: ViewsWanted) -> dict[str, Any]:
     """Return a ranking as JSON with the rank (from 1) of each hit in each view that found it."""
     from catena.retrieval.view_search import found_by
 
@@ -427,7 +444,7 @@ def with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wan
     return {**told, "views": kinds, "rule": wanted.rule or "paper", "hits": hits}
 
 
-def show_by_views(
+def _show_by_views(
     question: str, found: Sequence[Hit], kinds: Sequence[str], bodies: Sequence[str] | None = None
 ) -> None:
     """Write hits with a column per view: the rank, from 1, at which it found each; none where it did not.
@@ -440,7 +457,6 @@ def show_by_views(
     """
     from rich.text import Text
 
-    from catena.cli.console import printable
     from catena.cli.rendering import cited_as, excerpt, source_of, table
     from catena.retrieval.view_search import found_by
 

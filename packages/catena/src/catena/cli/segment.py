@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, out, printable, write_json
+from catena.cli.console import err, out, plain, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, tell_degraded
-from catena.cli.llm_options import AskedModel, ModelOptions, stoppable, write_plan
+from catena.cli.llm_options import ModelOptions, stoppable
 from catena.cli.options import AsJson, DryRun, Given, ReadingChoices, fields_of, grouped, option
-from catena.structure.segmentation import SegmentOptions
+from catena.effects import Services, Step
+from catena.effects import plan as planned
+from catena.model import Document
+from catena.structure.segment_repair import Repair
+from catena.structure.segment_tree import Segmentation
+from catena.structure.segmentation import PLANNED_ANSWERS, SegmentOptions, segment_with_llm
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from catena.effects import Step
-    from catena.model import Document
-    from catena.structure.segment_repair import Repair
-    from catena.structure.segment_tree import Segmentation
 
 
 @grouped
@@ -42,23 +42,20 @@ def segment(
     model is read from CATENA_API_KEY or OPENAI_API_KEY; replies are kept in the journal, so that nothing is paid for
     twice. `catena index --segmentation` divides files so while it indexes them.
     """
-    from catena.effects import Services, run
-    from catena.effects import plan as planned
+    from catena.effects import run
     from catena.enrichment.static_embedding import StaticEmbedder
     from catena.library.pipeline import read
-    from catena.structure.segmentation import PLANNED_ANSWERS
 
-    asked = AskedModel(llm=llm, options=asking, plan=plan)
-    asked.check()
-    with asked.services() as opened:
+    asking.require(llm, plan=plan)
+    with asking.services(llm, dry=plan) as opened:
         services = Services(embedder=StaticEmbedder()) if llm is None else opened
         document = read(file, reading.preparation(), source=str(file), password=reading.password).document
         step = _step(document, llm, divided)
         if plan:
-            found = planned(step, services, tariff=asking.spending.tariff(), stand_ins=PLANNED_ANSWERS)
+            found = planned(step, services, tariff=asking.tariff(), stand_ins=PLANNED_ANSWERS)
             remark = "Where a window begins depends on the answer before it: this is an estimate."
             counts = {"kept": found.kept, "exact": found.exact}
-            write_plan(found, asking.spending, counts, [] if found.exact else [remark], as_json=as_json)
+            asking.write_plan(found, counts, [] if found.exact else [remark], as_json=as_json)
             return
         with stoppable(services.journal), err().status("dividing the text …"):
             segmentation = run(step, services)
@@ -73,7 +70,6 @@ def segment(
 
 def _step(document: Document, llm: str | None, divided: Given) -> Step[Segmentation]:
     from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
-    from catena.structure.segmentation import segment_with_llm
 
     if llm is None:
         return segment_by_embedding(document, EmbeddingOptions(**divided))
@@ -88,8 +84,6 @@ def _lines(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _as_json(document: Document, found: Segmentation) -> dict[str, Any]:
     """Return the sections with their lines, from 1, and every repair; offsets are 0-based, [start, end)."""
-    from catena.cli.console import plain
-
     sections = [
         {
             **plain(section),

@@ -18,6 +18,7 @@ from catena.cli.console import out, picked, printable, tell_written, write_json,
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, refuse, stands_nowhere, tell_found
 from catena.cli.llm_options import CallOptions
 from catena.cli.options import Given, fields_of, flag, option, picture
+from catena.model import shown_text
 from catena.model.errors import needs
 from catena.segments.params import ExtractionParams
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from catena.effects import Services
-    from catena.effects.ports import LLM, Reranker
+    from catena.effects.ports import Reranker
     from catena.library import Library, SegmentSearchOptions
     from catena.retrieval.fusion import Fusion
     from catena.segments import Explanation, Extraction, SegmentHit
@@ -44,22 +45,6 @@ RERANKERS = {
     "cross-encoder": ("sentence_transformers", "CrossEncoderReranker"),
 }
 """Kind of reranker -> its module in catena.backends and its class."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedModels:
-    """The models that options name, opened, and how they are asked."""
-
-    llm: LLM | None = None
-    reranker: Reranker | None = None
-    behaviour: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def services(self) -> Services:
-        """The models, and how they are asked."""
-        from catena.effects import Services
-
-        return Services(llm=self.llm, reranker=self.reranker, **self.behaviour)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,19 +112,21 @@ class SegmentChoices:
             raise ProblemError(what, "--no-names with it, or --rerank")
 
     @contextmanager
-    def opened(self, model: str | None, asking: CallOptions) -> Iterator[OpenedModels]:
+    def opened(self, model: str | None, asking: CallOptions) -> Iterator[Services]:
         """Open what the options name, before any work is done; close it in the end.
 
         Raises:
             ProblemError: there is no key, or no such reranker.
             MissingExtraError: the package of one is not installed.
         """
+        from catena.effects import Services
+
         with ExitStack() as stack:
             llm = None if model is None else stack.enter_context(asking.opened_llm(model))
             reranker = None if self.rerank is None else opened_reranker(self.rerank)
             if isinstance(reranker, AbstractContextManager):
                 stack.enter_context(reranker)
-            yield OpenedModels(llm=llm, reranker=reranker, behaviour=asking.behaviour)
+            yield Services(llm=llm, reranker=reranker, **asking.behaviour)
 
     def search(
         self,
@@ -303,7 +290,7 @@ def segments_of(
 
     with (
         choices.opened(choices.llm, choices.asking) as models,
-        Library.open(path, create=False, services=models.services) as opened,
+        Library.open(path, create=False, services=models) as opened,
     ):
         options["fusion"] = formula = fusion(opened)
         how = choices.search(
@@ -322,7 +309,7 @@ def tell_segments(question: str, found: Extraction, choices: SegmentSettings, *,
     Raises:
         ProblemError: nothing was found.
     """
-    tell_found(found)
+    tell_found(found, as_json=as_json)
     if choices.curve is not None and found.considered.documents:
         with needs("catena-view"):
             from catena_view.plots.segments import relevance_curve
@@ -421,5 +408,5 @@ def _listed(found: Extraction) -> RenderableType:
             lines.append(f"  for query {', '.join(str(query + 1) for query in hit.queries)}", style="not bold dim")
         if header := segment_header(hit.segment):
             lines.append(f"\n{printable(header, one_line=True)}", style="not bold dim")
-        rows.append((hit.value, lines.append(f"\n{printable(hit.segment.text.strip())}\n", style="not bold")))
+        rows.append((hit.value, lines.append(f"\n{printable(shown_text(hit.segment).strip())}\n", style="not bold")))
     return ranked(rows)

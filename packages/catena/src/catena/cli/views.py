@@ -13,16 +13,18 @@ import typer
 from catena.cli.console import out, picked, printable, tell, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, no_files, split_hint, tell_degraded
 from catena.cli.index_options import Language, MadeBy, ViewKinds, check_makers, made_kinds, makers_of
-from catena.cli.llm_options import AskedModel, ModelOptions, done
+from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, DryRun, FilePaths, ReadingChoices, grouped, option
 from catena.cli.progress import counted
+from catena.effects import Step, all_together
+from catena.model import Chunk, Degraded, Entry
 from catena.model.errors import ParseError
+from catena.model.places import citation
+from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
-    from catena.effects import Step
     from catena.enrichment.views import ViewMaker
     from catena.library.pipeline import Preparation
-    from catena.model import Chunk, Degraded, Entry
 
 
 USUAL = ("keywords", "summary")
@@ -51,15 +53,15 @@ def views(
     from catena.structure.chunking import SectionChunkOptions
 
     wanted = made_kinds(kinds) or USUAL
-    asked = AskedModel(llm=llm, options=asking, plan=plan)
-    _check(wanted, by, asked, language)
+    _check(wanted, by, llm, language)
+    asking.require(llm, plan=plan)
     makers = makers_of(wanted, by, language or "")
     preparation = replace(reading.preparation(), chunks=SectionChunkOptions())
-    with asked.services() as services:
+    with asking.services(llm, dry=plan) as services:
         entries, failed = sections_of(paths, preparation, reading.password)
         if plan:
             counts = {"documents": len(entries), "sections": sum(len(entry.chunks) for entry in entries)}
-            asked.show_plan(_all(entries, makers), services, counts, stand_ins=PLANNED_ANSWERS, as_json=as_json)
+            asking.show_plan(_all(entries, makers), services, counts, stand_ins=PLANNED_ANSWERS, as_json=as_json)
             return
         made = done(_all(entries, makers), services, "making views", "answers")
     missing = [part for each in made for part in each.degraded]
@@ -74,20 +76,19 @@ def views(
     end_with(failed, len(entries) + len(failed))
 
 
-def _check(kinds: Sequence[str], by: MadeBy | None, asked: AskedModel, language: str | None) -> None:
+def _check(kinds: Sequence[str], by: MadeBy | None, llm: str | None, language: str | None) -> None:
     """Refuse options that could do nothing.
 
     Raises:
         ProblemError: there is one.
     """
     check_makers(kinds, by, "--by")
-    if by == "llm" and asked.llm is None:
+    if by == "llm" and llm is None:
         raise ProblemError("--by llm needs the name of a model", "--llm NAME")
-    if asked.llm is not None and by != "llm":
+    if llm is not None and by != "llm":
         raise ProblemError("--llm needs to be told what for", "--by llm")
     if language is not None and by != "llm":
         raise ProblemError("--language is obeyed by models only", "--by llm --llm NAME")
-    asked.check()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,16 +111,12 @@ def _all(entries: Sequence[Entry], makers: Sequence[ViewMaker]) -> Step[tuple[_M
     Raises:
         CatenaError: not a failure of the model, but of what surrounds it.
     """
-    from catena.effects import Failed, together
     from catena.enrichment.views import make_views
 
     steps = [make_views(entry.chunks, makers, title=entry.document.title) for entry in entries]
-    results = yield from together(steps)
+    results = yield from all_together(steps)
     made: list[_Made] = []
-    for entry, result in zip(entries, results, strict=True):
-        if isinstance(result, Failed):
-            raise result.error
-        found, degraded = result
+    for entry, (found, degraded) in zip(entries, results, strict=True):
         texts: dict[tuple[str, str], list[str]] = {}
         for view in found:
             texts.setdefault((view.chunk_id, view.kind), []).append(view.text)
@@ -128,14 +125,10 @@ def _all(entries: Sequence[Entry], makers: Sequence[ViewMaker]) -> Step[tuple[_M
 
 
 def _tokens(chunk: Chunk) -> int:
-    from catena.text.words import count_tokens
-
     return count_tokens(chunk.text)
 
 
 def _as_data(made: _Made, kinds: Sequence[str]) -> dict[str, Any]:
-    from catena.model.places import citation
-
     sections = [
         {
             "citation": citation(chunk),
@@ -186,12 +179,13 @@ def sections_of(
     """
     from catena.library.discovery import discover, path_text
     from catena.library.pipeline import prepare, read
-    from catena.parsing import SUPPORTED_SUFFIXES
+    from catena.parsing import supported_suffixes
 
+    suffixes = supported_suffixes()
     found = [
         (path, name)
         for path, name in discover(paths)
-        if path.suffix.lower() in SUPPORTED_SUFFIXES or not path.is_file() or path in paths
+        if path.suffix.lower() in suffixes or not path.is_file() or path in paths
     ]
     if not found:
         raise no_files()

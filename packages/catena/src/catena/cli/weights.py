@@ -48,7 +48,6 @@ class Weights:
         fusion: by score or by rank.
         alpha, beta: of the formula; None leaves it as it is.
         tuned: file with weights.
-        adapted: whether the shape of the library decides.
     """
 
     routes: tuple[str, ...] = ()
@@ -56,7 +55,6 @@ class Weights:
     alpha: float | None = None
     beta: float | None = None
     tuned: Path | None = None
-    adapted: bool = False
 
     @property
     def _by_hand(self) -> bool:
@@ -79,7 +77,7 @@ class Weights:
         self._changed(ScoreFusion())
         if ranks and self._by_hand:
             raise ProblemError("--alpha and --beta weigh scores; ranks have none", "--fusion score")
-        weighed = self._by_hand or self.tuned is not None or self.adapted
+        weighed = self._by_hand or self.tuned is not None
         if len(self.routes) == 1 and weighed:
             what = "weights set routes against each other; here is only one"
             raise ProblemError(what, "several --route, or none")
@@ -89,8 +87,8 @@ class Weights:
         if (len(self.routes) == 1 or figures) and about_names:
             what = "names are looked for where several routes are asked, and not for figures"
             raise ProblemError(what, "the same without --entity, --keep-neighbours and --no-names")
-        if sum((ranks or self._by_hand, self.tuned is not None, self.adapted)) > 1:
-            what = "--tuned, --adapted and --alpha or --beta (or --fusion rank) each decide the weights"
+        if (ranks or self._by_hand) and self.tuned is not None:
+            what = "--tuned, and --alpha or --beta (or --fusion rank), each decide the weights"
             raise ProblemError(what, "one of them")
 
     def formula(self, opened: Library, path: Path, *, own_routes: bool = True) -> Fusion | None:
@@ -109,10 +107,10 @@ class Weights:
         by_routes = self.of_routes(opened, own_routes=own_routes)
         if self.tuned is not None:
             return Tuned.load(self.tuned).fusion_for(opened.stats().embedder, path=str(path))
-        return opened.adapted() if self.adapted else by_routes
+        return by_routes
 
     def of_routes(self, opened: BaseLibrary, *, own_routes: bool = True) -> Fusion | None:
-        """As `formula`, where neither a file nor the shape of a library decides.
+        """As `formula`, where no file decides.
 
         Args:
             opened: the library.

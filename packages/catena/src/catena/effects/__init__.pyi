@@ -50,7 +50,6 @@ from .services import Services as Services
 from .steps import Certificate as Certificate
 from .steps import CheckGraph as CheckGraph
 from .steps import Complete as Complete
-from .steps import CountEdges as CountEdges
 from .steps import CountWords as CountWords
 from .steps import Describe as Describe
 from .steps import DescribeEdges as DescribeEdges
@@ -77,5 +76,7 @@ from .steps import SearchFused as SearchFused
 from .steps import Step as Step
 from .steps import Validate as Validate
 from .steps import all_together as all_together
+from .steps import answer_of as answer_of
 from .steps import ask as ask
+from .steps import ask_if_known as ask_if_known
 from .steps import together as together

@@ -11,22 +11,19 @@ from annotated_types import Ge
 
 from catena.effects.ports import Completion
 from catena.effects.steps import Complete, Describe, Embed, Rate, Recognise, Request
-from catena.model import BudgetExceededError, ParameterError, check_options
+from catena.model import BudgetExceededError, Checked, ParameterError
 
 IMAGE_TOKENS = 1_500  # what vision models charge for one page-sized picture, roughly
 ROUNDING = 1e-9  # relative; ten times 0.1 fits into a cap of 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Checked):
     """The price of one type of request, in any one currency."""
 
     input: Annotated[float, Ge(0)] = 0.0  # per million tokens
     output: Annotated[float, Ge(0)] = 0.0  # per million tokens
     call: Annotated[float, Ge(0)] = 0.0  # per request, e.g. for rerankers
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +51,11 @@ def approximate_tokens(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tariff:
+class Tariff(Checked):
     """Prices by type of request (none: free), and the counter of tokens."""
 
     prices: Mapping[type[Request], Price] = field(default_factory=dict)
     count: Callable[[str], int] = approximate_tokens
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def before(self, request: Request) -> Usage:
         """Return the most that a request will take: all its input, and the longest reply it allows."""

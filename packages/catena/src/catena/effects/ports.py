@@ -164,10 +164,9 @@ class StoreSnapshot(Protocol):
 class Graph(Protocol):
     """A chunk-interaction graph that can be walked: in memory, of a library, or on a server.
 
-    A graph may also say which nodes cover terms (`covering(FindCovering) -> Nodes`), what joins two nodes, with the
-    words that they share (`describe_edges(DescribeEdges) -> tuple[Edge | None, ...]`), and how many neighbours nodes
-    have (`count_edges(CountEdges) -> tuple[int, ...]`), and have the async twin of each method (`aexpand`, ...). What
-    it lacks costs what rests on it: seeds by keywords, the words of the hops, the penalty on hubs.
+    A graph may also say which nodes cover terms (`covering(FindCovering) -> Nodes`) and what joins two nodes, with
+    the words that they share (`describe_edges(DescribeEdges) -> tuple[Edge | None, ...]`), and have the async twin of
+    each method (`aexpand`, ...). What it lacks costs what rests on it: seeds by keywords, the words of the hops.
     """
 
     def expand(self, request: Expand) -> Neighbourhood:

@@ -25,15 +25,8 @@ from catena.effects.redaction import redact
 from catena.effects.replies import Form, redacted
 from catena.effects.services import Event, EventKind, Handler, Services
 from catena.effects.steps import Failed, Request
-from catena.model.errors import (
-    BudgetExceededError,
-    CancelledError,
-    CatenaError,
-    InvalidReplyError,
-    JournalError,
-    SchemaRefusedError,
-    ServiceError,
-)
+from catena.model import InvalidReplyError, JournalError
+from catena.model.errors import BudgetExceededError, CancelledError, CatenaError, SchemaRefusedError, ServiceError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -9,7 +9,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from annotated_types import Ge, Le
 
 from catena import prompts
 from catena.effects import ports, steps
@@ -19,21 +21,22 @@ from catena.effects.models import as_core
 from catena.effects.redaction import secrets_of
 from catena.effects.replies import FORMS, Form
 from catena.effects.steps import Complete, Describe, Embed, Holdings, Inspect, Request, Search
-from catena.model import MissingServiceError, ParameterError, Place, ServiceError
+from catena.model import Checked, MissingServiceError, ParameterError, Place, ServiceError, check_given
 
 COOL_DOWN_SECONDS = 30.0
 MORE = 4  # times the limit at which a reply was cut
 LEAST_MORE = 4_096  # tokens
 
-EventKind: TypeAlias = Literal["started", "finished", "failed", "retried", "cached"]
+EventKind: TypeAlias = Literal["started", "finished", "failed", "retried", "cached", "read"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Progress of a run: something happened to one request.
+    """Progress of a run: something happened to one request, or, of the kind "read", a page of a file was read.
 
     Attributes:
-        done, total: requests ended, and requests asked for so far; `total` grows with each batch.
+        purpose: of the request, or the file.
+        done, total: requests ended, and requests asked for so far; `total` grows with each batch. Or pages of a file.
         attempt: from 1.
         detail: why the request failed or is tried again.
     """
@@ -79,7 +82,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(Checked):
     """When to try again: `wait = min(max_seconds, base_seconds * 2^(attempt - 1)) * (1 - jitter * u)`, u in [0, 1).
 
     A wait asked for by the service (Retry-After) is obeyed instead, by all requests of the type; one longer
@@ -92,21 +95,13 @@ class Retry:
     not after such a wait.
     """
 
-    attempts: int = 4  # calls in all, the first included
-    base_seconds: float = 0.5
-    max_seconds: float = 30.0
-    jitter: float = 0.5  # share of the wait that is random, in [0, 1]
-    patience_seconds: float = 300.0
-    rate_limit_seconds: float = 60.0
+    attempts: Annotated[int, Ge(1)] = 4  # calls in all, the first included
+    base_seconds: Annotated[float, Ge(0)] = 0.5
+    max_seconds: Annotated[float, Ge(0)] = 30.0
+    jitter: Annotated[float, Ge(0), Le(1)] = 0.5  # share of the wait that is random
+    patience_seconds: Annotated[float, Ge(0)] = 300.0
+    rate_limit_seconds: Annotated[float, Ge(0)] = 60.0
     random: Callable[[], float] = random.random
-
-    def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise ParameterError("attempts", self.attempts, "at least 1")
-        if not 0 <= self.jitter <= 1:
-            raise ParameterError("jitter", self.jitter, "in [0, 1]")
-        if min(self.base_seconds, self.max_seconds, self.patience_seconds, self.rate_limit_seconds) < 0:
-            raise ParameterError("retry seconds", (self.base_seconds, self.max_seconds), "numbers >= 0")
 
     def wait(self, attempt: int) -> float:
         """Return the seconds between a failed attempt (from 1) and the next one."""
@@ -224,9 +219,8 @@ class Health:
     Source: M. Nygard, Release It!, 2nd edition, 2018, section 5.2 (circuit breaker).
     """
 
-    def __init__(self, cool_down_seconds: float = COOL_DOWN_SECONDS) -> None:
-        if not cool_down_seconds >= 0:
-            raise ParameterError("cool_down_seconds", cool_down_seconds, "a number >= 0")
+    def __init__(self, cool_down_seconds: Annotated[float, Ge(0)] = COOL_DOWN_SECONDS) -> None:
+        check_given({"cool_down_seconds": cool_down_seconds}, Health.__init__)
         self.cool_down_seconds = cool_down_seconds
         self._open: dict[str, _Open] = {}
         self._answered: dict[str, float] = {}
@@ -317,8 +311,8 @@ class Services:
         llm, embedder, reranker, captioner, recognizer, store: answer `Complete`, `Embed`, `Rate`, `Describe`,
             `Recognise`, `Search`; a store also `SearchFused`, `FindNames`, `FetchChunks`, `FetchText`, `FetchPlaces`,
             `FetchDocuments` and `Inspect`, as far as it can.
-        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges`,
-            `CountEdges` and `CheckGraph`, as far as it can.
+        graph: answers `Expand`, `FetchNodes`, `CountWords` and `FetchById`; also `FindCovering`, `DescribeEdges`
+            and `CheckGraph`, as far as it can.
         handlers: further types of request; a handler named here goes before the services above.
         max_concurrency: calls in flight at once, per run.
         limiter: requests per minute, shared by all runs that hold it.
@@ -491,7 +485,6 @@ _METHODS: Mapping[str, Mapping[type[Request], _Method]] = {
         steps.FetchById: _Method("chunks_by_id", needed=True),
         steps.FindCovering: _Method("covering"),
         steps.DescribeEdges: _Method("describe_edges"),
-        steps.CountEdges: _Method("count_edges"),
         steps.CheckGraph: _Method("check", otherwise=lambda request: None),
     },
 }

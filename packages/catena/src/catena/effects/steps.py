@@ -6,11 +6,11 @@ failed comes back as a `Failed` value. `yield from` composes steps as `await` co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from catena.model import Name, Ranking, Unknown, Where
+from catena.model import InvalidReplyError, MissingServiceError, Name, Ranking, ServiceError, Unknown, Where
 from catena.prompts import Prompt
 
 T = TypeVar("T")
@@ -130,13 +130,12 @@ class SearchFused:
     """Ask a store for the ranking of HiQA's whole formula in one go; the reply is a `Fused`, None where it cannot.
 
     `score = sum over routes of weight * part`, with the part of "dense" `(1 + cos) / 2`, of "lexical" `bm25 / best`,
-    and of "keyword" `ln(1 + |C|)`.
+    best that of the best chunk under the filter, and of "keyword" `ln(1 + |C|)`.
 
     Attributes:
         k: length of the ranking.
         weights: (route, weight >= 0), each route once.
         vector: of the query, shape (dim,); None where no weight is of "dense".
-        best: BM25 that counts as 1; None for the best that the query has under the filter.
         where, documents: as in `Search`.
     """
 
@@ -144,7 +143,6 @@ class SearchFused:
     k: int
     weights: tuple[tuple[str, float], ...]
     vector: Any = None
-    best: float | None = None
     where: Where | None = None
     documents: tuple[str, ...] | None = None
     purpose: str = field(default="search", compare=False)
@@ -205,11 +203,14 @@ class NamesFound:
     Attributes:
         known: names of documents.
         properties: names that tell no document from the others: they are values in the tables of others.
+        parts: parts of titles, file names and first lines that stand in hardly any text besides their documents'; of
+            two that are borne by the same documents one.
         unknown: what looks like a name and is none that the store knows; it may still stand in a text.
     """
 
     known: tuple[Name, ...] = ()
     properties: tuple[Name, ...] = ()
+    parts: tuple[Name, ...] = ()
     unknown: tuple[Unknown, ...] = ()
 
 
@@ -268,10 +269,14 @@ class Inspect:
     Attributes:
         views: kinds of view to look for; None looks for all kinds.
         fields: whether the fields are asked for by which chunks can be filtered.
+        graph: whether it is asked if there is a graph.
+        values: fields of which all values are asked for.
     """
 
     views: tuple[str, ...] | None = ()
     fields: bool = False
+    graph: bool = False
+    values: tuple[str, ...] = ()
     purpose: str = field(default="what is held", compare=False)
 
 
@@ -283,11 +288,15 @@ class Holdings:
         views: those kinds of view asked for that chunks have, sorted.
         fields: by which chunks can be filtered; none where that is not known, or was not asked.
         embedder: identity of the model whose vectors it holds.
+        graph: whether a graph of its chunks lies beside it, where that was asked; not where a server is to be asked.
+        values: of each field asked for, sorted as text; not of one with more than `catena.model.MOST_VALUES`.
     """
 
     views: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
     embedder: str = ""
+    graph: bool = False
+    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,13 +376,6 @@ class DescribeEdges(_GraphRequest):
     pairs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountEdges(_GraphRequest):
-    """Ask a graph how many neighbours nodes have; the reply is one number per id, 0 for what it does not have."""
-
-    chunk_ids: tuple[str, ...]
-
-
 Request: TypeAlias = object
 """Any of the requests above, or a frozen dataclass with a handler of its own.
 
@@ -398,6 +400,34 @@ def ask(requests: Sequence[Request]) -> Step[list[Any]]:
         if isinstance(reply, Failed):
             raise reply.error
     return list(replies)
+
+
+def ask_if_known(request: Request) -> Step[Any]:
+    """Return the reply, None where nobody is there to answer such a request: who searches need not have a store."""
+    (reply,) = yield [request]
+    if isinstance(reply, Failed):
+        if isinstance(reply.error, MissingServiceError):
+            return None
+        raise reply.error
+    return reply
+
+
+def answer_of(reply: Any, read: Callable[[str], T]) -> T | ServiceError:
+    """Return what is read in a model's reply, or why there is nothing; what is no failure of the model is raised.
+
+    Args:
+        reply: to a `Complete`, or `Failed`.
+        read: raises ValueError, which says what is wrong, for a text of no use. As `validate` it has refused such a
+            text already, but in a dry run, or by a driver of one's own that does not look at it.
+    """
+    if isinstance(reply, Failed):
+        if not isinstance(reply.error, ServiceError):
+            raise reply.error
+        return reply.error
+    try:
+        return read(reply.text)
+    except ValueError as invalid:
+        return InvalidReplyError("model", str(invalid))
 
 
 def together(steps: Sequence[Step[T]]) -> Step[list[T | Failed]]:

@@ -32,6 +32,8 @@ from .parent_views import divided_views as divided_views
 from .parent_views import numbered_views as numbered_views
 from .parent_views import replace_views as replace_views
 from .parent_views import views_of_parents as views_of_parents
+from .statement_views import STATEMENT as STATEMENT
+from .statement_views import Statements as Statements
 from .static_embedding import SHIPPED as SHIPPED
 from .static_embedding import StaticEmbedder as StaticEmbedder
 from .term_selection import CriticalTermOptions as CriticalTermOptions

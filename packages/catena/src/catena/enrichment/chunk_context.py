@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from catena.effects import Failed, Step, together
+from catena.effects import Step, all_together
 from catena.enrichment.context import ContextOptions, context_offline, with_context
 from catena.enrichment.context_llm import context_by_llm
 from catena.model import SOURCE, TITLE, Chunk, Degraded, Document, Entry, Section, span_id
@@ -47,12 +47,10 @@ def context_of_chunks(chunks: Sequence[Chunk], options: ContextOptions | None = 
     places: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
         places.setdefault(chunk.document_id, []).append(place)
-    results = yield from together([_of_document([chunks[place] for place in here], how) for here in places.values()])
+    steps = [_of_document([chunks[place] for place in here], how) for here in places.values()]
     told: dict[int, Chunk] = {}
     degraded: list[Degraded] = []
-    for here, result in zip(places.values(), results, strict=True):
-        if isinstance(result, Failed):
-            raise result.error
+    for here, result in zip(places.values(), (yield from all_together(steps)), strict=True):
         told.update(zip(here, result.chunks, strict=True))
         degraded.extend(result.degraded)
     return ChunkContexts(chunks=tuple(told[place] for place in range(len(chunks))), degraded=tuple(degraded))

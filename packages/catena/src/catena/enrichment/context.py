@@ -15,7 +15,7 @@ from catena.effects import Embed, Step, ask
 from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
-from catena.model.options import check_options
+from catena.model.options import Checked, check_options
 from catena.model.places import TITLE
 from catena.structure.views import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, context_views
 from catena.text.words import same_words
@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guidance:
+class Guidance(Checked):
     """The words that the user adds to each prompt: "Name the company and the year."; "" adds nothing."""
 
     document_title: str = ""
     document_summary: str = ""
     section_title: str = ""
     section_summary: str = ""
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

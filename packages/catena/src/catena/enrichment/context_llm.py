@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from catena import prompts
-from catena.effects import Complete, Failed, Step
+from catena.effects import Complete, Step, answer_of
 from catena.enrichment.context import ContextOptions, DocumentContext, printed_title, sections_with_text
 from catena.model import Degraded, Document, Section, ServiceError
 from catena.text.replies import TALK, TALKING_LEAD, bare, plain, refuses
@@ -167,15 +167,10 @@ def answered(asked: Sequence[PlacedRequest]) -> Step[tuple[list[tuple[int, Any]]
     answers: list[tuple[int, Any]] = []
     degraded: list[Degraded] = []
     for each, reply in zip(asked, replies, strict=True):
-        if isinstance(reply, Failed):
-            if not isinstance(reply.error, ServiceError):
-                raise reply.error
-            degraded.append(Degraded(each.what, str(reply.error)))
-            continue
-        try:
-            answers.append((each.place, each.read(reply.text)))
-        except ValueError as error:  # a driver of one's own that does not look at `validate`
-            degraded.append(Degraded(each.what, str(error)))
+        if isinstance(found := answer_of(reply, each.read), ServiceError):
+            degraded.append(Degraded(each.what, str(found)))
+        else:
+            answers.append((each.place, found))
     return answers, degraded
 
 

@@ -15,7 +15,7 @@ from catena.enrichment.term_selection import ExpertTerms, merge_terms
 from catena.model import Chunk, Degraded, Document, Entry
 from catena.model.errors import CatenaError, InvalidReplyError, ParameterError, ServiceError
 from catena.model.ids import digest
-from catena.model.options import as_tuples, check_options
+from catena.model.options import Checked, as_tuples, check_options
 from catena.text import TermMatcher, codes_in, last_value, normalise_term, says_something
 
 Names: TypeAlias = tuple[str, ...]
@@ -59,14 +59,11 @@ class Detector(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertDetector:
+class ExpertDetector(Checked):
     """Finds the terms of an expert's list, with all spellings of each. Asks no model."""
 
     terms: ExpertTerms
     name: str = "expert list"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the terms of each text."""
@@ -75,14 +72,11 @@ class ExpertDetector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodeDetector:
+class CodeDetector(Checked):
     """Finds words that mix letters and digits, as product codes do ("STM32F103R4", "HX-200"). Asks no model."""
 
     weight: Annotated[int, Ge(1)] = 1
     name: str = "codes"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the codes in each text."""
@@ -122,7 +116,7 @@ class RecognizerDetector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LLMDetector:
+class LLMDetector(Checked):
     """Asks the run's language model for names; those that the text does not print are refused and reported.
 
     Attributes:
@@ -139,9 +133,6 @@ class LLMDetector:
     bounds: Bounds = field(default_factory=lambda: Bounds(texts=8, characters=16_000))
     max_tokens: Annotated[int, Ge(1)] = 1_024
     name: str = "language model"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def detect(self, texts: Sequence[str]) -> Step[Detected]:
         """Return the names that the model gives and the text prints."""
@@ -320,14 +311,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Checked):
     """The limits of one request; a text longer than `characters` goes alone, and whole."""
 
     texts: Annotated[int, Ge(1)]
     characters: Annotated[int, Ge(1)]
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def batches(texts: Sequence[str], bounds: Bounds) -> Iterator[tuple[str, ...]]:

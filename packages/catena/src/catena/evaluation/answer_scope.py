@@ -16,13 +16,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from math import floor, fsum, isfinite
-from typing import Protocol, TypeAlias
+from math import floor, fsum, inf
+from typing import Annotated, Protocol, TypeAlias
 
-from catena.model.errors import EvaluationError, ParameterError
+from annotated_types import Ge, Gt, Lt
+
+from catena.model import EvaluationError, ParameterError, check_given
 from catena.text.words import UNSPACED
 
 Span: TypeAlias = tuple[int, int]
+Cutoff: TypeAlias = Annotated[float, Gt(0), Lt(inf)]
 
 DocumentSpan: TypeAlias = tuple[str, int, int]
 """A document's id and a span in its text."""
@@ -277,7 +280,7 @@ def _ends_word(text: str, position: int) -> bool:
     return not before.isspace() and (after.isspace() or bool(_UNSPACED.match(before) or _UNSPACED.match(after)))
 
 
-def at_cutoff(k: float, value: Callable[[int], float]) -> float:
+def at_cutoff(k: Cutoff, value: Callable[[int], float]) -> float:
     """Return a measure at a cutoff that need not be whole: `(1 - f) v(floor k) + f v(ceil k)`.
 
     It is what one expects of drawing the upper cutoff with probability f = k - floor k, as the paper's half and half
@@ -291,13 +294,13 @@ def at_cutoff(k: float, value: Callable[[int], float]) -> float:
     Raises:
         ParameterError: k is not a finite number > 0.
     """
-    _check_cutoff(k)
+    check_given({"k": k}, at_cutoff)
     lower = floor(k)
     share = k - lower
     return value(lower) if share == 0 else (1 - share) * value(lower) + share * value(lower + 1)
 
 
-def whole_cutoffs(k: float, questions: int) -> tuple[int, ...]:
+def whole_cutoffs(k: Cutoff, questions: Annotated[int, Ge(0)]) -> tuple[int, ...]:
     """Return a whole cutoff for each question, in their order, with the mean k: 1, 2, 1, 2, … for k = 1.5.
 
     Question i (from 0) gets `floor(k (i + 1)) - floor(k i)`: the two cutoffs take turns, so that neither falls on
@@ -310,9 +313,7 @@ def whole_cutoffs(k: float, questions: int) -> tuple[int, ...]:
     Raises:
         ParameterError: k is not a finite number > 0, or questions is negative.
     """
-    _check_cutoff(k)
-    if questions < 0:
-        raise ParameterError("questions", questions, "a number >= 0")
+    check_given({"k": k, "questions": questions}, whole_cutoffs)
     ends = [floor(round(k * number, 9)) for number in range(questions + 1)]  # rounded: 0.29 * 100 is 29
     return tuple(end - start for start, end in pairwise(ends))
 
@@ -340,7 +341,7 @@ def at_equal_count(points: Iterable[tuple[float, float]], k: float) -> float:
     return fsum(recall for count, recall in ordered if count == k) / sum(1 for count, _ in ordered if count == k)
 
 
-def equal_length_cutoff(k: float, tokens: float, of_reference: float) -> float:
+def equal_length_cutoff(k: Cutoff, tokens: Cutoff, of_reference: Cutoff) -> float:
     """Return the cutoff at which pieces of `tokens` tokens give as much text as k reference pieces (Table 10).
 
     `k of_reference / tokens`, both the mean tokens of a returned piece; it is seldom whole (see `at_cutoff`).
@@ -348,13 +349,5 @@ def equal_length_cutoff(k: float, tokens: float, of_reference: float) -> float:
     Raises:
         ParameterError: an argument is not a finite number > 0.
     """
-    _check_cutoff(k)
-    for name, value in (("tokens", tokens), ("of_reference", of_reference)):
-        if not (isfinite(value) and value > 0):
-            raise ParameterError(name, value, "a finite number of tokens > 0")
+    check_given({"k": k, "tokens": tokens, "of_reference": of_reference}, equal_length_cutoff)
     return k * of_reference / tokens
-
-
-def _check_cutoff(k: float) -> None:
-    if not (isfinite(k) and k > 0):
-        raise ParameterError("k", k, "a finite number > 0")

@@ -24,7 +24,7 @@ from catena.evaluation.judgements import (
     relevant_ids,
     scored_ids,
 )
-from catena.model import EvaluationError, check_options
+from catena.model import Checked, EvaluationError
 
 Place: TypeAlias = tuple[float, float]  # a piece stands at each rank from the first to the last with equal chance
 
@@ -89,7 +89,7 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRankRules:
+class LogRankRules(Checked):
     """Rules of the index, checked here; part of every result, as values mean nothing without them.
 
     Attributes:
@@ -103,9 +103,6 @@ class LogRankRules:
     gamma: Annotated[float, Gt(0), Lt(inf)] = 1.0
     ties: Ties = "mid-rank"
     unretrieved: Unretrieved = "last"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

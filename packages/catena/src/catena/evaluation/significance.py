@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, isfinite, pi, sqrt, tan
+from math import fsum, inf, isfinite, pi, sqrt, tan
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
 from catena.evaluation.judgements import check_ids
-from catena.model.errors import EvaluationError, ParameterError
+from catena.model import EvaluationError, check_given
 
 Floats: TypeAlias = NDArray[np.float64]
+Share: TypeAlias = Annotated[float, Gt(0), Lt(1)]
+Rounds: TypeAlias = Annotated[int, Ge(1)]
 
 _EXACT_UP_TO = 20  # differences: 2^20 sign patterns
 _CELLS = 1 << 22  # numbers drawn at a time: 32 MiB
@@ -79,7 +82,7 @@ def compare(
             f"the systems have values for different queries, e.g. {lone!r}. Try: 0 where one failed"
         )
     differences = [a[query] - b[query] for query in sorted(a)]
-    values = _checked(differences, rounds)
+    values = _checked(differences)
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return PairedComparison(
         difference=fsum(differences) / len(differences),
@@ -95,7 +98,7 @@ def compare(
     )
 
 
-def randomisation_p(differences: Sequence[float], *, rounds: int = 10_000, seed: int = 0) -> float:
+def randomisation_p(differences: Sequence[float], *, rounds: Rounds = 10_000, seed: int = 0) -> float:
     """Return the two-sided p of the mean difference under random signs.
 
     Up to 20 differences all 2^n sign patterns are counted: `p = c / 2^n`, c patterns at least as far from 0 as the
@@ -112,7 +115,8 @@ def randomisation_p(differences: Sequence[float], *, rounds: int = 10_000, seed:
 
     Source: Fisher's randomisation test; Davison and Hinkley 1997, section 4.2, for the 1 that is added.
     """
-    values = _checked(differences, rounds)
+    check_given({"rounds": rounds}, randomisation_p)
+    values = _checked(differences)
     slack = 1e-12 * float(np.abs(values).sum())  # sums in another order differ by roundings
     observed = abs(fsum(differences)) - slack
     if len(values) <= _EXACT_UP_TO:
@@ -129,7 +133,7 @@ def randomisation_p(differences: Sequence[float], *, rounds: int = 10_000, seed:
 
 
 def bootstrap_interval(
-    differences: Sequence[float], *, level: float = 0.95, rounds: int = 10_000, seed: int = 0
+    differences: Sequence[float], *, level: Share = 0.95, rounds: Rounds = 10_000, seed: int = 0
 ) -> tuple[float, float]:
     """Return the bias-corrected and accelerated (BCa) interval of the mean difference.
 
@@ -148,9 +152,8 @@ def bootstrap_interval(
 
     Source: Efron, Journal of the American Statistical Association 82 (1987), 171-185.
     """
-    if not 0 < level < 1:
-        raise ParameterError("level", level, "a share in (0, 1)")
-    values = _checked(differences, rounds)
+    check_given({"level": level, "rounds": rounds}, bootstrap_interval)
+    values = _checked(differences)
     generator = np.random.default_rng(seed)
     n = len(values)
     batches = [values[generator.integers(0, n, (size, n))].mean(axis=1) for size in _batches(rounds, n)]
@@ -178,7 +181,13 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
-def detectable_difference(n: int, *, deviation: float = 0.25, power: float = 0.8, level: float = 0.95) -> float:
+def detectable_difference(
+    n: Annotated[int, Ge(2)],
+    *,
+    deviation: Annotated[float, Ge(0), Lt(inf)] = 0.25,
+    power: Share = 0.8,
+    level: Share = 0.95,
+) -> float:
     """Return the smallest mean difference that a paired test over n queries finds with the given power.
 
     `(t_(n-1; (1 + level) / 2) + t_(n-1; power)) deviation / sqrt(n)`: a smaller difference that was seen may be
@@ -194,13 +203,7 @@ def detectable_difference(n: int, *, deviation: float = 0.25, power: float = 0.8
     Raises:
         ParameterError: a parameter is outside its domain.
     """
-    if n < 2:
-        raise ParameterError("n", n, "2 or more queries")
-    if not (isfinite(deviation) and deviation >= 0):
-        raise ParameterError("deviation", deviation, "a finite number >= 0")
-    for name, share in (("power", power), ("level", level)):
-        if not 0 < share < 1:
-            raise ParameterError(name, share, "a share in (0, 1)")
+    check_given({"n": n, "deviation": deviation, "power": power, "level": level}, detectable_difference)
     return (_t_quantile((1 + level) / 2, n - 1) + _t_quantile(power, n - 1)) * deviation / sqrt(n)
 
 
@@ -246,9 +249,7 @@ def _batches(rounds: int, width: int) -> list[int]:
     return [min(size, rounds - start) for start in range(0, rounds, size)]
 
 
-def _checked(differences: Sequence[Any], rounds: int) -> Floats:
-    if rounds < 1:
-        raise ParameterError("rounds", rounds, "1 or more")
+def _checked(differences: Sequence[Any]) -> Floats:
     if not differences or not all(isinstance(value, int | float) and isfinite(value) for value in differences):
         raise EvaluationError("a comparison needs at least one query, and a finite number for each")
     return np.asarray(differences, dtype=np.float64)

@@ -1,4 +1,5 @@
 from .fidelity_alignment import align as align
+from .fidelity_alignment import with_boxes as with_boxes
 from .fidelity_check import Fidelity as Fidelity
 from .fidelity_check import FidelityOptions as FidelityOptions
 from .fidelity_check import FidelityReport as FidelityReport
@@ -7,7 +8,6 @@ from .fidelity_words import markdown_words as markdown_words
 from .fidelity_words import source_words as source_words
 from .figures import figures_of as figures_of
 from .figures import with_figures as with_figures
-from .heading_levels import flat as flat
 from .layout_markdown import LayoutOptions as LayoutOptions
 from .layout_markdown import format_layout as format_layout
 from .llm_markdown import NO_ANSWER as NO_ANSWER
@@ -16,6 +16,7 @@ from .llm_markdown import PURPOSE as PURPOSE
 from .llm_markdown import PURPOSE_AGAIN as PURPOSE_AGAIN
 from .llm_markdown import FormatOptions as FormatOptions
 from .llm_markdown import Formatted as Formatted
+from .llm_markdown import flat as flat
 from .llm_markdown import format_markdown as format_markdown
 from .llm_markdown import planned_answer as planned_answer
 from .llm_markdown import window_count as window_count

@@ -18,9 +18,10 @@ from catena.formatting.styled_lines import (
     is_caption,
     is_cjk,
 )
+from catena.text.tables import table_row
 
-_MARK = re.compile(
-    r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|[>|<]|~~~|```|\[[^\]]+\]:|[-*_](?:\s*[-*_]){2,}\s*$|=+\s*$"  # at a line's start
+_MARK = re.compile(  # at a line's start
+    r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|[>|<]|~~~|```|\[[^\]]+\]:|[-*_](?:\s*[-*_]){2,}\s*$|=+\s*$"
 )
 _ORDERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 _SAME_LINE = 0.3  # usual line distances: closer lines are parts of one printed line
@@ -107,11 +108,6 @@ def escape(text: str) -> str:
 def escape_heading(text: str) -> str:
     """Keep trailing number signs, which Markdown would take for the end of the heading."""
     return re.sub(r"(\s)(#+)$", r"\1\\\2", text)
-
-
-def table_row(cells: Sequence[str]) -> str:
-    """Write one row, pipes escaped and white space made single."""
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def table_block(rows: Sequence[tuple[int, Sequence[str]]]) -> MarkdownBlock:

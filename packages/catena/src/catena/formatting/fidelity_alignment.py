@@ -1,4 +1,4 @@
-"""Match the words of an answer with those of its source: in order, joined or divided, and moved.
+"""Match words of an answer with those of its source: in order, joined, divided, moved; find where they are printed.
 
 Everything here is linear in the words but for logarithms: gaps between two anchors are compared cell by cell only
 when they are small, the search for anchors stops at a fixed depth, and a moved run is looked for at few places.
@@ -6,12 +6,18 @@ when they are small, the search for anchors stops at a fixed depth, and a moved 
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import TypeAlias
+
+from catena.model import Document, PrintedText, figure_links, pack_boxes
+from catena.model.figures import figure_name
+from catena.model.layout import Layout, Line, Page
 
 _SHINGLES = (8, 4, 2, 1)  # words; lengths of the anchors, the surest first
 _DEPTH = 12  # gaps within gaps; a hostile text could nest them one word at a time
@@ -136,11 +142,8 @@ def _divided(a: Sequence[str], b: Sequence[str], ranges: Ranges) -> list[Ranges]
         chain = _increasing(pairs)
         if chain:
             cuts = [(i, j), *chain, (m, n)]
-            return [
-                (one, one2, other, other2)
-                for (one, other), (one2, other2) in pairwise(cuts)
-                if one < one2 or other < other2
-            ]
+            spans = [(a[0], b[0], a[1], b[1]) for a, b in pairwise(cuts)]
+            return [span for span in spans if span[0] < span[1] or span[2] < span[3]]
     return []
 
 
@@ -302,3 +305,92 @@ def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict
         ]
         if near:
             aligned.match(min(near, key=lambda place: (abs(place - expected), place)), index, moved=True)
+
+
+# signs that are written without spaces, one by one
+_WORD = re.compile(r"[\u2e80-\ud7ff\uf900-\ufaff]|[^\W_\u2e80-\ud7ff\uf900-\ufaff]+")
+
+
+_Ink: TypeAlias = tuple[int, float, float, Line]
+"""A printed word: the number of its span on the page, its left and right side, its line."""
+
+
+def with_boxes(document: Document, layout: Layout) -> Document:
+    """Return a document that knows where its words are printed.
+
+    The words of each page are matched with those of its layout, in order, joined, or moved; a word that was divided
+    at a line's end has two places, one that nobody printed has none. A figure is its box, and no words.
+
+    Args:
+        document: as any formatter wrote it, with its pages.
+        layout: what it was written from.
+    """
+    found: list[PrintedText] = []
+    ends = (*document.page_starts[1:], len(document.text))
+    for page, start, end in zip(layout.pages, document.page_starts, ends, strict=False):
+        crops = {figure_name(document.id, page.number, n): crop for n, crop in enumerate(page.figures, start=1)}
+        text = document.text[start:end]
+        shown = [link for link in figure_links(text) if link.name in crops]
+        for link in shown:
+            text = text[: link.start] + " " * (link.end - link.start) + text[link.end :]
+            crop = crops[link.name]
+            sides = (crop.x0, crop.top, crop.x1, crop.bottom)
+            found.append(PrintedText(start + link.start, start + link.end, page.number, *sides))
+        found += _of_page(page, text, start)
+    return replace(document, printed=pack_boxes(found))
+
+
+def _of_page(page: Page, text: str, offset: int) -> Iterator[PrintedText]:
+    words, (printed, inks) = [*_words(text)], _inked(page)
+    there = align(printed, [key for key, _, _ in words]).there
+    run: list[tuple[int, int, _Ink]] = []
+    for start, end, source in sorted(_parts(there, printed, words)):
+        ink = inks[source]
+        if run and (run[-1][2][0] != ink[0] or ink[1] < run[-1][2][1]):
+            yield _joined(run, page.number, offset)
+            run = []
+        run.append((start, end, ink))
+    if run:
+        yield _joined(run, page.number, offset)
+
+
+def _joined(run: Sequence[tuple[int, int, _Ink]], page: int, offset: int) -> PrintedText:
+    (start, _, (_, x0, _, line)), (_, end, (_, _, x1, _)) = run[0], run[-1]
+    return PrintedText(offset + start, offset + end, page, x0, line.top, x1, line.bottom)
+
+
+def _parts(
+    there: Sequence[int], keys: Sequence[str], words: Sequence[tuple[str, int, int]]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield start and end in the text, and the printed word: of several that became one, each has its part."""
+    taken: dict[int, int] = {}
+    for source, at in enumerate(there):
+        if at < 0:
+            continue
+        _, start, end = words[at]
+        start = taken.get(at, start)
+        whole = len(keys[source]) >= end - start or source + 1 == len(there) or there[source + 1] != at
+        taken[at] = end if whole else start + len(keys[source])
+        if start < taken[at]:
+            yield start, taken[at], source
+
+
+def _words(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the form in which each word is compared, its start and its end."""
+    for match in _WORD.finditer(text):
+        word: str = match[0]
+        start, end = match.span()
+        yield (word if word.isascii() else unicodedata.normalize("NFKC", word)).casefold(), start, end
+
+
+def _inked(page: Page) -> tuple[list[str], list[_Ink]]:
+    """Return the words of a page and where they are: inside a span all characters are taken to be of one width."""
+    keys: list[str] = []
+    inks: list[_Ink] = []
+    spans = ((line, span) for line in page.lines for span in line.spans)
+    for number, (line, span) in enumerate(spans):
+        x0, wide = span.x0, (span.x1 - span.x0) / max(1, len(span.text))
+        for key, start, end in _words(span.text):
+            keys.append(key)
+            inks.append((number, x0 + start * wide, x0 + end * wide, line))
+    return keys, inks

@@ -20,6 +20,7 @@ from catena.text.headings import heading_number
 SHINGLE = 4  # words; a run this long is no coincidence
 _CHANGED = 6  # words; a longer difference is an omission and an invention
 _CUT = 3  # words missing at the end of a source, from where on an answer was cut
+_SHARES = ("recall", "precision", "order")
 _VALUES: frozenset[Kind] = frozenset(("number", "unit", "symbol", "negation"))
 
 
@@ -135,7 +136,7 @@ class PageFidelity:
 
     def as_json(self) -> dict[str, Any]:
         """Return the page as an object of `FidelityReport.as_json`."""
-        shares = {name: round(getattr(self, name), 6) for name in ("recall", "precision", "order")}
+        shares = {name: round(getattr(self, name), 6) for name in _SHARES}
         return {"page": self.page, **shares, "state": self.state, "faults": [asdict(fault) for fault in self.faults]}
 
 
@@ -173,26 +174,18 @@ class FidelityReport:
         to six places; those of a document without pages are 1. `worst` holds at most five page numbers.
         """
         return {
-            "version": 1,
-            "document_id": self.document_id,
-            "source": self.source,
+            "version": 1, "document_id": self.document_id, "source": self.source,
             "summary": {
-                "pages": len(self.pages),
-                "states": dict(self.states),
-                "recall": _summary(page.recall for page in self.pages),
-                "precision": _summary(page.precision for page in self.pages),
-                "order": _summary(page.order for page in self.pages),
+                "pages": len(self.pages), "states": dict(self.states),
+                **{share: _summary(getattr(page, share) for page in self.pages) for share in _SHARES},
                 "faults": dict(sorted(Counter(fault.kind for page in self.pages for fault in page.faults).items())),
             },
-            "worst": [page.page for page in self.worst()],
-            "pages": [page.as_json() for page in self.pages],
-        }
+            "worst": [page.page for page in self.worst()], "pages": [page.as_json() for page in self.pages],
+        }  # fmt: skip
 
 
 def _summary(values: Iterable[float]) -> dict[str, float]:
-    shares = tuple(values)
-    if not shares:
-        return {"mean": 1.0, "min": 1.0}
+    shares = tuple(values) or (1.0,)
     return {"mean": round(sum(shares) / len(shares), 6), "min": round(min(shares), 6)}
 
 
@@ -273,17 +266,11 @@ def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: 
     numbers -= {i for i in numbers if _replaces_value(source, aligned, i, dropped)}
     between = tuple(gaps(aligned))
     return _Comparison(
-        source=source,
-        answer=answer,
-        aligned=aligned,
-        gaps=between,
-        dropped=dropped,
-        marks=excuses.small_marks(source, answer, aligned, between),
-        titles=titles,
-        numbers=numbers,
+        source=source, answer=answer, aligned=aligned, gaps=between, dropped=dropped,
+        marks=excuses.small_marks(source, answer, aligned, between), titles=titles, numbers=numbers,
         settled=excuses.settled_moves(source, answer, aligned),
         spelling=_corrected(source, answer, aligned, between),
-    )
+    )  # fmt: skip
 
 
 def _aligned(source: Words, answer: Words) -> Alignment:
@@ -447,13 +434,11 @@ def _shares(side: _Comparison, options: FidelityOptions, faults: Sequence[Fault]
         if not faults and value < least and (1 - value) * fsum(weights_of.values()) > options.slack:
             faults.append(Fault(kind=kind, detail=f"{value:.3f} is below {least:g}"))
     return Fidelity(
-        recall=recall,
-        precision=precision,
-        order=order,
+        recall=recall, precision=precision, order=order,
         missing=tuple(_phrases(source, [i for i in there if side.lost(i)])),
         invented=tuple(_phrases(answer, [i for i in here if aligned.here[i] < 0 and i not in come])),
         faults=first_of_each(faults, options.most_faults),
-    )
+    )  # fmt: skip
 
 
 def _share(part: Iterable[float], whole: Iterable[float]) -> float:
@@ -471,8 +456,7 @@ def _phrases(side: Words, indexes: Sequence[int]) -> Iterator[str]:
 
 
 def _phrase(words: Sequence[Word], most: int = 80) -> str:
-    text = " ".join(word.text for word in words)
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    return repr(_short(" ".join(word.text for word in words), most))
 
 
 def shingles(keys: Sequence[str], size: int = SHINGLE) -> frozenset[tuple[str, ...]]:
@@ -523,18 +507,16 @@ def heading_faults(answer: Words, previous: Words) -> Iterator[Fault]:
     is in the overlap of two windows has the same level in both.
     """
     known: dict[tuple[str, ...], int] = {}
-    for line, _, keys in _headings(previous):
-        known[keys] = line.level
     levels: dict[int, int] = {}
-    for line, depth, _ in _headings(previous):
+    for line, depth, keys in _headings(previous):
+        known[keys] = line.level
         if depth:
             levels.setdefault(depth, line.level)
     for line, depth, keys in _headings(answer):
         expected = levels.setdefault(depth, line.level) if depth else known.get(keys, line.level)
         if expected != line.level:
-            yield Fault(
-                kind="heading-drift", detail=f"{_short(line.text)!r} is of level {line.level}, not {expected}"
-            )
+            detail = f"{_short(line.text)!r} is of level {line.level}, not {expected}"
+            yield Fault(kind="heading-drift", detail=detail)
     depths = sorted(levels)
     for shallow, deep in pairwise(depths):
         if levels[deep] < levels[shallow]:
@@ -565,9 +547,8 @@ def added_numbers(answer: Words, previous: Words, added: Collection[int]) -> Ite
             if number is None:
                 continue
             if checked and line.start in added and last and not _follows(last, number):
-                yield Fault(
-                    kind="heading-number", detail=f"{_short(line.text)!r} cannot follow {'.'.join(map(str, last))}"
-                )
+                detail = f"{_short(line.text)!r} cannot follow {'.'.join(map(str, last))}"
+                yield Fault(kind="heading-number", detail=detail)
             last = number
 
 

@@ -43,9 +43,8 @@ def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> froz
     for index, line in enumerate(lines):
         if line.end - line.start <= _LONGEST:
             alike[_pattern(line.text)].append(index)
-    running = {
-        index for group in alike.values() if _runs([lines[i].text for i in group], group, gone) for index in group
-    }
+    alike_runs = (group for group in alike.values() if _runs([lines[i].text for i in group], group, gone))
+    running = {index for group in alike_runs for index in group}
     found = [
         line
         for index, line in enumerate(lines)

@@ -14,38 +14,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from catena.text.words import UNSPACED
+from catena.text.words import PRINTED_WORD, UNSPACED, negates
 
 Kind: TypeAlias = Literal["word", "number", "unit", "symbol", "negation"]
 LineKind: TypeAlias = Literal["text", "heading", "item", "row", "code"]
 
-_LETTER = rf"[^\W\d_{UNSPACED}]"
-_TOKEN = re.compile(
-    rf"(?P<unspaced>[{UNSPACED}])"
-    r"|(?P<number>(?:(?<![\w)\]%°.,])[-+])?(?:(?<![\w.,])[.,])?\d+(?:[.,:']\d+)*)"
-    rf"|(?P<word>{_LETTER}(?:[^\W_{UNSPACED}]|(?<=[^\W_])['_]+(?=[^\W_]))*)"
-    r"|(?P<symbol>[±≤≥<>=≈≠%‰°$€£¥×÷√∞→←↑↓⇒✓✔✗✘✕☐☑☒★☆⚠]|(?<=\d)-(?=\d)|~(?=\d))"
-)
+_TOKEN = re.compile(PRINTED_WORD + r"|(?P<symbol>[±≤≥<>=≈≠%‰°$€£¥×÷√∞→←↑↓⇒✓✔✗✘✕☐☑☒★☆⚠]|(?<=\d)-(?=\d)|~(?=\d))")
 _SPELLING = (
     {ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043"}
     | {ord(c): "'" for c in "\u2018\u2019\u02bc\u00b4`"}
     | dict.fromkeys((0x00BA, 0x02DA), "°")
     | dict.fromkeys((0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF), "")
 )
-_NEGATIONS = frozenset((
-    "not", "no", "never", "without", "neither", "nor", "cannot", "none", "can't", "don't", "doesn't", "isn't",
-    "won't", "mustn't", "shouldn't", "nicht", "kein", "keine", "keinen", "keiner", "keinem", "nie", "niemals", "ohne",
-    "weder", "ne", "pas", "jamais", "sans", "aucun", "aucune", "non", "mai", "senza", "nunca", "sin", "ningún",
-    "ninguna", "não", "nem", "sem", "не", "нет", "без", "никогда", "不", "没", "無", "无", "未", "勿", "禁",
-))  # fmt: skip
 _LATEX = {
     r"\times": "×", r"\pm": "±", r"\leq": "≤", r"\le": "≤", r"\geq": "≥", r"\ge": "≥", r"\approx": "≈", r"\neq": "≠",
     r"\mu": "μ", r"\Omega": "Ω", r"\degree": "°", r"\circ": "°", r"\cdot": " ", r"\rightarrow": "→", r"\to": "→",
     r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\Delta": "Δ", r"\lambda": "λ", r"\pi": "π", r"\infty": "∞",
 }  # fmt: skip
-_LATEX_MARK = re.compile(
-    "|".join(re.escape(mark) + r"(?![a-zA-Z])" for mark in sorted(_LATEX, key=len, reverse=True))
-)
+_LATEX_MARK = re.compile("|".join(re.escape(mark) + r"(?![a-zA-Z])" for mark in sorted(_LATEX, key=len)[::-1]))
 _LATEX_WRAP = re.compile(r"\\(?:mathrm|text|mathbf|textit|textbf|mathit|operatorname)\{([^{}]*)\}")
 _MATH = re.compile(r"\$([^$\n]{0,200})\$")
 _LIKE_LATEX = re.compile(r"\\[a-zA-Z]|[\^_{}]")
@@ -64,7 +50,7 @@ _HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?:\s+|$)(?P<text>.*)$")
 _RULE = re.compile(r"^[\s|:+=*_-]+$")
 _BULLET = re.compile(r"^[>\s]*(?:[•‣◦▪■●○∙·⁃➢✓*+>-]\s+|\[[ xX]\]\s+)*")
 _ORDINAL = re.compile(r"^\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)](?=\s)")
-_UNIT = re.compile(rf"(?:{_LETTER}){{1,5}}\d?$")
+_UNIT = re.compile(rf"[^\W\d_{UNSPACED}]{{1,5}}\d?$")
 
 
 class Word(NamedTuple):
@@ -166,7 +152,7 @@ def _add(words: list[Word], text: str, line: int, *, marker: bool = False) -> No
             kind = "number"
         elif group == "symbol":
             kind = "symbol"
-        elif folded in _NEGATIONS:
+        elif negates(folded):
             kind = "negation"
         elif follows and _UNIT.match(shown):
             kind = "unit"

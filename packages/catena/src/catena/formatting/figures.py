@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from catena.formatting.blocks import MarkdownBlock, PagedText
 from catena.formatting.styled_lines import Rows, StyledLine
 from catena.model import Document, Figure
 from catena.model.figures import Link, figure_link, figure_links, figure_name, is_figure_caption
-from catena.model.layout import FigureCrop, Page, Parsed
+from catena.model.layout import FigureCrop, Line, Page, Parsed, Span
 
 _WORD = re.compile(r"\w+")
 _ENOUGH = 6  # words by which a caption is known again
@@ -51,7 +52,7 @@ def place_figures(pages: Sequence[Page], rows: Rows, document_id: str) -> tuple[
     labels: dict[tuple[int, int], list[str]] = {}
     kept: list[StyledLine] = []
     figures = {page.number: page.figures for page in pages if page.figures}
-    for row in rows:
+    for row in _parted(rows, figures):
         number = _holder(figures.get(row.page, ()), row)
         if number is None:
             kept.append(row)
@@ -67,25 +68,68 @@ def place_figures(pages: Sequence[Page], rows: Rows, document_id: str) -> tuple[
         captions = _captions(found, here)
         for number, figure in enumerate(found):
             before = captions.get(number)
-            placed.append(
-                PlacedFigure(
-                    name=figure_name(document_id, page, number + 1),
-                    page=page,
-                    before=start + (_position(figure, here) if before is None else before),
-                    captioned=before is not None,
-                    labels=" ".join(labels.get((page, number), ())),
-                )
-            )
+            placed.append(PlacedFigure(
+                name=figure_name(document_id, page, number + 1), page=page,
+                before=start + (_position(figure, here) if before is None else before),
+                captioned=before is not None, labels=" ".join(labels.get((page, number), ())),
+            ))  # fmt: skip
     return kept, sorted(placed, key=lambda figure: figure.before)
+
+
+def _parted(rows: Rows, figures: Mapping[int, Sequence[FigureCrop]]) -> Iterator[StyledLine]:
+    """Yield lines, each that runs through figures side by side, or through their captions, in parts.
+
+    Captions side by side come one after the other, each with the lines that go on below it.
+    """
+    columns: list[list[StyledLine]] = []
+    for row in rows:
+        parts = [row]
+        if row.page in figures:
+            goes_on = bool(columns) and _goes_on(columns[0][-1], row)
+            starts = [column[0].line.x0 for column in columns[1:]] if goes_on else []
+            parts = _parts(row, figures[row.page], starts)
+        captions = [part for part in parts if is_figure_caption(part.text)]
+        if len(captions) < 2 and columns and len(parts) == len(columns) and goes_on:
+            for column, part in zip(columns, parts, strict=True):
+                column.append(part)
+            continue
+        yield from chain.from_iterable(columns)
+        columns = [[part] for part in parts] if len(captions) > 1 else []
+        if not columns:
+            yield from parts
+    yield from chain.from_iterable(columns)
+
+
+def _parts(row: StyledLine, figures: Sequence[FigureCrop], starts: Sequence[float]) -> list[StyledLine]:
+    """Return a line cut where another figure's inside, a caption after white, or the column of one, begins."""
+    inside = [_number(figures, span, row.line) for span in row.line.spans]
+    parts: list[list[Span]] = []
+    for place, span in enumerate(row.line.spans):
+        white = place > 0 and span.x0 - row.line.spans[place - 1].x1 >= row.size
+        begins = is_figure_caption(span.text) or any(abs(span.x0 - start) <= row.size for start in starts)
+        if not place or inside[place] != inside[place - 1] or (white and begins):
+            parts.append([])
+        parts[-1].append(span)
+    return [row] if len(parts) < 2 else [replace(row, line=_line(row.line, spans)) for spans in parts]
+
+
+def _line(whole: Line, spans: Sequence[Span]) -> Line:
+    text = " ".join(" ".join(span.text for span in spans).split())
+    return replace(whole, text=text, x0=spans[0].x0, x1=spans[-1].x1, spans=tuple(spans))
+
+
+def _number(figures: Sequence[FigureCrop], part: Line | Span, line: Line) -> int | None:
+    """Return the 0-based number of the figure in which the centre of a line, or of a part of it, lies."""
+    across, down = (part.x0 + part.x1) / 2, (line.top + line.bottom) / 2
+    for number, figure in enumerate(figures):
+        if figure.x0 - _JUST <= across <= figure.x1 + _JUST and figure.top - _JUST <= down <= figure.bottom + _JUST:
+            return number
+    return None
 
 
 def _holder(figures: Sequence[FigureCrop], row: StyledLine) -> int | None:
     """Return the 0-based number of the figure that a line is printed in; a caption is never inside one."""
-    across, down = (row.line.x0 + row.line.x1) / 2, (row.line.top + row.line.bottom) / 2
-    for number, figure in enumerate(figures):
-        if figure.x0 - _JUST <= across <= figure.x1 + _JUST and figure.top - _JUST <= down <= figure.bottom + _JUST:
-            return None if is_figure_caption(row.text) else number
-    return None
+    return None if is_figure_caption(row.text) else _number(figures, row.line, row.line)
 
 
 def _captions(figures: Sequence[FigureCrop], rows: Rows) -> dict[int, int]:
@@ -194,16 +238,9 @@ def figures_of(parsed: Parsed) -> tuple[Figure, ...]:
 
 def _figure(link: Link, page: int, crop: FigureCrop) -> Figure:
     return Figure(
-        name=link.name,
-        page=page,
-        box=(crop.x0, crop.top, crop.x1, crop.bottom),
-        kind=crop.kind,
-        width=crop.width,
-        height=crop.height,
-        title=link.title,
-        labels=link.labels,
-        png=crop.png,
-    )
+        name=link.name, page=page, box=(crop.x0, crop.top, crop.x1, crop.bottom), kind=crop.kind,
+        width=crop.width, height=crop.height, title=link.title, labels=link.labels, png=crop.png, svg=crop.svg,
+    )  # fmt: skip
 
 
 def _shortened(text: str) -> str:

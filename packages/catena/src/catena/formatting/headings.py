@@ -22,8 +22,10 @@ from catena.formatting.styled_lines import (
     is_admonition,
     is_caption,
     is_label,
+    is_row,
     key,
     numbering,
+    parted_unit,
     rows_by_page,
     style_of,
     title_keys,
@@ -40,6 +42,7 @@ _PLAIN_LARGER = 1.15  # the same without weight
 _WRAP = 1.3  # usual line distances between the lines of one wrapped heading
 _TIGHT = 1.1  # the same where the first line is not quite full
 _APART = 1.2  # usual line distances before a heading of the body's size
+_MARGIN = 0.1  # of the column's width, on either side of a line in its middle
 _MAX_LINES = 4
 _MAX_CHARS = 200
 _INDEX_ENTRY = re.compile(r",\s\d+(?:[–-]\d+)?$")
@@ -198,6 +201,15 @@ def _title(
     return whole if any(c.isalpha() for c in whole.text) and (named or unique) else None
 
 
+def first_line(rows: Rows, measures: Measures) -> str:
+    """Return what the first page begins with, where that is larger than the rest of it; "" otherwise."""
+    run = next(iter(runs_of(rows, measures, frozenset())), None)
+    if run is None or run.start or run.number or not worded(run) or _USUAL.fullmatch(key(run.text)):
+        return ""
+    rest = [row.size for row in rows[run.end :]]
+    return run.text if rows[0].size >= _TITLE * max(measures.body, *rest, 0.0) else ""
+
+
 def _is_first(run: HeadingCandidate) -> bool:
     return run.number is not None and run.number.parts[0] in _FIRST_NUMBERS
 
@@ -243,12 +255,11 @@ def _prose(row: StyledLine, measures: Measures) -> bool:
 
 
 def join_run(rows: Rows, start: int, end: int) -> HeadingCandidate:
-    """Return rows[start:end] as one heading, its style that of its longest line."""
+    """Return rows[start:end] as one heading, its style that of its longest line that is no unit."""
     text = " ".join(row.text.strip() for row in rows[start:end])
-    longest = max(rows[start:end], key=lambda row: len(row.text))
-    return HeadingCandidate(
-        start=start, end=end, page=rows[start].page, text=text, style=style_of(longest), number=numbering(text)
-    )
+    longest = max(rows[start:end], key=lambda row: len(parted_unit(row.text.strip())[0]))
+    number, style = numbering(text), style_of(longest)
+    return HeadingCandidate(start=start, end=end, page=rows[start].page, text=text, style=style, number=number)
 
 
 def contents_pages(rows: Rows) -> frozenset[int]:
@@ -277,7 +288,15 @@ def prominent(row: StyledLine, measures: Measures) -> bool:
         return False
     if measures.emphatic(row):
         return True
-    return (row.italic or style_of(row).caps) and numbering(row.text) is not None
+    caps = style_of(row).caps
+    return (caps and _centred(row, measures)) or ((row.italic or caps) and numbering(row.text) is not None)
+
+
+def _centred(row: StyledLine, measures: Measures) -> bool:
+    """Tell if a line stands in the middle of its column, with white on both sides."""
+    left, right = measures.edges_at(row)
+    before, after = row.line.x0 - left, right - row.line.x1
+    return min(before, after) > _MARGIN * (right - left) and abs(before - after) < row.size
 
 
 def runs_of(rows: Rows, measures: Measures, taken: frozenset[int]) -> list[HeadingCandidate]:
@@ -312,9 +331,8 @@ def _continues(rows: Rows, start: int, index: int, measures: Measures) -> bool:
     word = first_word_width(below.line) + 0.2 * above.size
     filled = above.line.x1 + word >= right - 2
     nearly = above.line.x1 + 1.6 * word >= right - 0.05 * (right - left)  # ragged text, and words wider than the mean
-    centred = (
-        abs(above.line.x0 + above.line.x1 - below.line.x0 - below.line.x1) < 4 and above.line.x0 != below.line.x0
-    )
+    one, two = above.line, below.line
+    centred = abs(one.x0 + one.x1 - two.x0 - two.x1) < 4 and one.x0 != two.x0
     hanging = numbering(rows[start].text) is not None and below.line.x0 > rows[start].line.x0 + 3
     return filled or (gap <= _WRAP and (centred or hanging)) or (gap <= _TIGHT and nearly)
 
@@ -322,6 +340,8 @@ def _continues(rows: Rows, start: int, index: int, measures: Measures) -> bool:
 def heading_like(run: HeadingCandidate, rows: Rows, measures: Measures) -> bool:
     """Tell if a run may be a heading by its words and by the white around it."""
     if not worded(run) or (run.end - run.start == 1 and _beside(rows, run.start)):
+        return False
+    if any(is_row(row.line) for row in rows[run.start : run.end]):
         return False
     if rows[run.start].size >= LARGER * measures.body:
         return run.number is not None or run.end - run.start <= 2 or not _ends_sentence(run)
@@ -338,6 +358,7 @@ def worded(run: HeadingCandidate) -> bool:
         return False
     if is_caption(text) or has_leader(text) or is_admonition(text) or bullet(text):
         return False
+    text = parted_unit(text)[0]
     return any(c.isalpha() for c in text[run.number.end if run.number else 0 :])
 
 
@@ -360,7 +381,8 @@ def _stands_over_text(run: HeadingCandidate, rows: Rows, measures: Measures) -> 
     if not _same_block(rows, run.end - 1, run.end) or _ends_sentence(run) or run.text[0].islower():
         return False
     gap = measures.gap(rows[run.end - 1], rows[run.end])
-    crowded = measures.emphatic(rows[run.end]) and gap < _APART
+    below = rows[run.end]
+    crowded = measures.emphatic(below) and gap < _APART and parted_unit(below.text.strip())[0] != ""
     return gap > 0 and not crowded and len(run.text) <= 140
 
 

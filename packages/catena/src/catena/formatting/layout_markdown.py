@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePath
@@ -22,7 +22,7 @@ from catena.formatting.blocks import (
     write,
 )
 from catena.formatting.figures import PlacedFigure, figure_block, place_figures, with_titles
-from catena.formatting.headings import LayoutHeading, contents_pages, find_headings
+from catena.formatting.headings import LayoutHeading, find_headings, first_line
 from catena.formatting.styled_lines import (
     Measures,
     Ordinal,
@@ -35,12 +35,14 @@ from catena.formatting.styled_lines import (
     key,
     measure,
     ordinals,
+    parted_unit,
     rows_of,
     running_rows,
     short_leader,
 )
-from catena.formatting.tables import Table, ruled_tables, unruled_tables
+from catena.formatting.tables import PrintedTable, find_tables
 from catena.model import Document, Parsed, check_options
+from catena.text import is_title, read_cover
 
 _WIDEST = 400  # characters before a span of code: broken files place text miles away
 _PLAIN_ORDINALS = frozenset({"#.1", "#)1"})  # those that Markdown knows: "1." and "1)"
@@ -63,6 +65,10 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
 
     Headings come from the file's outline first, then from size, weight and numbering. The title on the first
     page is the only heading of level 1 and chapters are of level 2; without a title, chapters are of level 1.
+
+    The document's title is the first that reads like one of: company, form and period of its cover, the title that
+    is printed, the outline's only root, the metadata's, a first line in larger type, the file's name.
+
     Apart from running heads, hyphens at line ends, repeated headers of a table and merged cells (which may be
     repeated), every letter and digit of the layout is in the text, in the order of its lines (inside a table, of
     its cells). A figure is an image whose alternative text begins its caption and whose title is the text inside
@@ -73,8 +79,8 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
         options: what to make use of.
 
     Returns:
-        The document with the same id, source, labels and metadata; `page_starts` point to the first character
-        of each page in the new text.
+        The document with the same id, source and labels, and with what its cover says (company, form, period, date)
+        added to its metadata; `page_starts` point to the first character of each page in the new text.
     """
     layout, document = parsed.layout, parsed.document
     if layout is None:
@@ -85,41 +91,34 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
         figures = [replace(one, before=one.before - sum(i < one.before for i in running)) for one in figures]
         rows = [row for index, row in enumerate(rows) if index not in running]
     measures = measure(rows)
-    tables = ruled_tables(layout.pages, rows)
+    tables = find_tables(layout.pages, rows, measures, unruled=options.unruled_tables)
     taken = frozenset(index for table in tables for index in table.indexes)
-    if options.unruled_tables:
-        tables += unruled_tables(rows, measures, taken, contents_pages(rows))
-        taken = frozenset(index for table in tables for index in table.indexes)
     outline = layout.outline if options.outline else ()
+    first_page = [index for index, row in enumerate(rows) if row.page == rows[0].page]
+    cover = read_cover([rows[index].text for index in first_page])
+    if cover.numbered and cover.company:  # a page of fields: none of them heads what follows
+        taken |= frozenset(first_page)
     headings = find_headings(rows, measures, taken=taken, outline=outline, title=layout.title)
+    named, roots = layout.title.strip(), [item.title for item in layout.outline if item.level == 1]
+    titles = (
+        cover.title, _printed_title(headings, named, len(first_page)), roots[0] if len(roots) == 1 else "",
+        named, first_line(rows[: len(first_page)], measures), PurePath(document.source.replace("\\", "/")).stem,
+    )  # fmt: skip
     text, starts = write(blocks_of(rows, measures, headings, tables, figures), len(layout.pages))
     labels = document.page_labels if len(document.page_labels) == len(starts) else ()
     return replace(
-        document,
-        text=text,
-        title=_title(headings, layout.title, document),
-        media_type="text/markdown",
-        page_starts=starts,
-        page_labels=labels,
-    )
+        document, text=text, title=next(filter(is_title, titles), titles[-1] or document.title),
+        media_type="text/markdown", page_starts=starts, page_labels=labels,
+        metadata={**document.metadata, **cover.metadata},
+    )  # fmt: skip
 
 
-def _title(headings: tuple[LayoutHeading, ...], named: str, document: Document) -> str:
-    """Return the printed title, else the metadata's if it reads like one, else the file's name."""
-    if headings and headings[0].level == 1 and sum(heading.level == 1 for heading in headings) == 1:
-        printed = headings[0].text
-        return named.strip() if key(named) == key(printed) else printed
-    stem = PurePath(document.source.replace("\\", "/")).stem
-    return named.strip() if _sane(named) else document.title or stem
-
-
-def _sane(title: str) -> bool:
-    """Tell if a metadata title was meant for readers, not left there by a program ("Microsoft Word - a.doc")."""
-    words = title.strip()
-    letters = sum(c.isalpha() for c in words)
-    program = words.lower().startswith(("microsoft", "untitled", "slide 1", "layout 1", "(anonymous)", "unknown"))
-    file = " " not in words and "." in words
-    return letters >= 3 and not program and not file and len(words) <= 200
+def _printed_title(headings: Sequence[LayoutHeading], named: str, end: int) -> str:
+    """Return the only heading of level 1 if it is the first and among rows[:end], spelt as the metadata spells it."""
+    highest = [heading for heading in headings if heading.level == 1]
+    if len(highest) != 1 or highest[0] is not headings[0] or highest[0].start >= end:
+        return ""
+    return named if key(named) == key(highest[0].text) else highest[0].text
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +247,7 @@ def blocks_of(
     rows: Rows,
     measures: Measures,
     headings: Sequence[LayoutHeading],
-    tables: Sequence[Table],
+    tables: Sequence[PrintedTable],
     figures: Sequence[PlacedFigure] = (),
 ) -> list[MarkdownBlock]:
     """Return the blocks of a file in reading order.
@@ -273,7 +272,7 @@ def blocks_of(
         if heading := heading_at.get(index):
             flow.end_lists()
             flow.last.clear()
-            flow.blocks.append(_heading_block(rows, heading, flow.compounds))
+            flow.blocks += _heading_blocks(rows, heading, flow.compounds)
             index = heading.end
             continue
         if table := table_at.get(index):
@@ -301,13 +300,18 @@ def _goes_on(flow: _Flow, index: int) -> bool:
     return continues(flow.rows, flow.open, index, flow.measures, hang)
 
 
-def _heading_block(rows: Rows, heading: LayoutHeading, compounds: Compounds) -> MarkdownBlock:
+def _heading_blocks(rows: Rows, heading: LayoutHeading, compounds: Compounds) -> Iterator[MarkdownBlock]:
+    """Yield the heading, and after it the unit of amounts that is printed with it: "(in thousands)"."""
     lines = rows[heading.start : heading.end]
-    text = escape_heading(joined_text([(row.page, row.text.strip()) for row in lines], compounds))
-    return MarkdownBlock(kind="heading", pieces=(PagedText(lines[0].page, text),), prefix="#" * heading.level + " ")
+    text = joined_text([(row.page, row.text.strip()) for row in lines], compounds)
+    title, unit = parted_unit(text)
+    piece = PagedText(lines[0].page, escape_heading(title))
+    yield MarkdownBlock(kind="heading", pieces=(piece,), prefix="#" * heading.level + " ")
+    if unit:
+        yield MarkdownBlock(kind="paragraph", pieces=(PagedText(lines[-1].page, escape(unit)),))
 
 
-def _add_table(blocks: list[MarkdownBlock], table: Table, compounds: Compounds) -> None:
+def _add_table(blocks: list[MarkdownBlock], table: PrintedTable, compounds: Compounds) -> None:
     """Add a table, or go on with the one before it if that ends on the page before and has the same header."""
     made = table_block([(page, [_cell(cell, compounds) for cell in cells]) for page, cells in table.cells])
     last = blocks[-1] if blocks else None
@@ -319,16 +323,16 @@ def _add_table(blocks: list[MarkdownBlock], table: Table, compounds: Compounds) 
     )
     if last is not None and goes_on and min(len(last.pieces), len(made.pieces)) > 1:
         first, *rest = made.pieces[1:]
-        blocks[-1] = MarkdownBlock(
-            kind="table", pieces=(*last.pieces, PagedText(first.page, first.text, "\n"), *rest), suffix=last.suffix
-        )
+        pieces = (*last.pieces, PagedText(first.page, first.text, "\n"), *rest)
+        blocks[-1] = MarkdownBlock(kind="table", pieces=pieces, suffix=last.suffix)
     else:
         blocks.append(made)
 
 
 def _cell(text: str, compounds: Compounds) -> str:
-    """Return the lines of a cell joined as those of a paragraph are."""
-    return joined_text([(0, line.strip()) for line in text.splitlines() if line.strip()], compounds)
+    """Return the lines of a cell joined as those of a paragraph are, behind the em spaces that indent it."""
+    indent = text[: len(text) - len(text.lstrip("\u2003"))]
+    return indent + joined_text([(0, line.strip()) for line in text.splitlines() if line.strip()], compounds)
 
 
 def _titles_first(blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:

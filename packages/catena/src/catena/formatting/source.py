@@ -193,9 +193,7 @@ def _joined(pieces: Sequence[AlignedText], borders: Sequence[_Border]) -> Aligne
     return placed("".join(parts), spans, places, pieces[0].start, pieces[-1].end)
 
 
-def _border(
-    left: AlignedText, right: AlignedText, places: range, wanted: int, source_gaps: Sequence[str]
-) -> _Border | None:
+def _border(left: AlignedText, right: AlignedText, places: range, wanted: int, gaps: Sequence[str]) -> _Border | None:
     """Return the best border between two pieces at one of the places, or None."""
     agreed = {place: _agree(left, right, place) for place in range(places.start - _ENOUGH, places.stop + _ENOUGH)}
     found: list[tuple[tuple[int, int, int, int], int]] = []
@@ -209,7 +207,7 @@ def _border(
         return None
     place = min(found)[1]
     one, other = left.cut_at(place), right.cut_at(place)
-    return _Border(left=one, right=other, gap=_between(left, right, place, source_gaps), place=place)
+    return _Border(left=one, right=other, gap=_between(left, right, place, gaps), place=place)
 
 
 def _agree(left: AlignedText, right: AlignedText, place: int) -> bool:
@@ -310,11 +308,9 @@ def source_of(parsed: Parsed, *, running_heads: bool = False) -> SourceText:
     atoms = tuple(atoms_of(text))
     firsts = [bisect_left(atoms, (start, start)) for start in starts]
     return SourceText(
-        text=text,
-        words=tuple(match.span() for match in _WORD.finditer(text)),
-        atoms=atoms,
+        text=text, words=tuple(match.span() for match in _WORD.finditer(text)), atoms=atoms,
         page_atoms=(*firsts, len(atoms)),
-    )
+    )  # fmt: skip
 
 
 def _printed(layout: Layout, *, running_heads: bool) -> tuple[str, tuple[int, ...]]:
@@ -407,13 +403,8 @@ def windows_of(source: SourceText, *, window: int, padding: int) -> tuple[Source
     for position, first in enumerate(range(0, len(words), window)):
         begin = words[max(0, first - padding)][0]
         finish = words[min(len(words), first + window + padding) - 1][1]
-        found.append(
-            SourceWindow(
-                text=source.text[begin:finish],
-                start=source.atom_at(begin),
-                end=source.atom_at(finish),
-                core_start=cores[position] if position else 0,
-                core_end=cores[position + 1],
-            )
-        )
+        found.append(SourceWindow(
+            text=source.text[begin:finish], start=source.atom_at(begin), end=source.atom_at(finish),
+            core_start=cores[position] if position else 0, core_end=cores[position + 1],
+        ))  # fmt: skip
     return tuple(found)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple, TypeAlias
 
-from catena.model.layout import Layout, Line, Page
+from catena.model.layout import Layout, Line, Page, Span
 from catena.text.headings import HeadingNumber, heading_number, roman
 
 _PITCH = 1.2  # line distance / type size where nothing can be measured
@@ -31,14 +32,21 @@ _LEADER = re.compile(r"(?<![.·…_])(?<![.·…_]\s)[.·…_](?:\s?[.·…_]){3
 _DOT_ROW = re.compile(r"(?:(?<!\s)\s++)?[.·…_](?:\s?[.·…_]){3,}+\s*+")
 _DOTS = ("..", ". .", "··", "· ·", "…", "__")  # a cheap test before the regular expression
 _PAGE = re.compile(r"\d{1,4}|[ivxlc]{1,6}")
-_ADMONITION = re.compile(
-    r"^(?:note|warning|caution|tip|important|danger|attention|hint|remark)s?\s*[:.!]*$", re.IGNORECASE
-)
+_ADMONITION = re.compile(r"^(?:note|warning|caution|tip|important|danger|attention|hint|remark)s?\s*[:.!]*$", re.I)
 _BULLET = re.compile(r"^(?P<mark>[•‣◦▪■●○∙·⁃➢✓–—*+-])\s+(?=\S)")
 _ORDINAL = re.compile(r"^(?P<mark>\(?(?P<value>\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)])\s+(?=\S)")
 _ZONE = 3  # printed lines from the top and from the bottom of a page that are looked at
 _ALIKE = 3.0  # points between the heights of lines that are taken for one height
 _SHARE = 0.7  # of the pages with a line at that height that have a running one there
+_PART = 5  # pages on which the head of a part of a file stands at least
+_CLEAR = 4.0  # points of white beside running lines: lines of a table or a paragraph are closer
+_BARE = re.compile(r"\W*(?:page\s+)?(\d{1,4})\W*", re.IGNORECASE)
+_GOES_ON = re.compile(r"[(\[]?\b(?:continued|cont[’']?d\.?|fortsetzung|suite)[)\]]?[.:]?\Z", re.IGNORECASE)
+_UNIT = re.compile(
+    r"\((?=[^()]{0,60}(?:thousand|million|billion|per share|mio|tsd|millier))[^\d()]{1,80}\)$", re.IGNORECASE
+)  # in which the amounts of a table are
+_COLUMN_GAP = 1.5  # of the size: white between columns of a table
+_ITEM = re.compile(r"(?:[^\W\d_]{1,12}\s)?\(?(?:\d+(?:\.\d+)*[A-Z]?|[A-Za-z]|[ivxlIVXL]+)[.):]*")
 _TOKEN = re.compile(r"(?<![\w.])\w+(?![\w.]*\w)")  # "3" in "page 3.", nothing in "3.2"
 _ROMAN = re.compile(r"(?:^|(?<=\s))[ivxl]+$|^[ivxl]+(?=\s)")
 _DIGITS = re.compile(r"\d+")
@@ -181,9 +189,8 @@ def measure(rows: Rows) -> Measures:
             sizes[round(row.size, 1)] += len(row.text)
     body = max(sizes, key=lambda size: (sizes[size], -size), default=10.0) or 10.0
     bold_body = 2 * sum(len(row.text) for row in rows if row.bold) > total
-    return Measures(
-        body=body, bold_body=bold_body, mono_body=mono_body, pitch=_pitch(rows, body), edges=_edges(rows, body)
-    )
+    pitch, edges = _pitch(rows, body), _edges(rows, body)
+    return Measures(body=body, bold_body=bold_body, mono_body=mono_body, pitch=pitch, edges=edges)
 
 
 def _pitch(rows: Rows, body: float) -> float:
@@ -283,9 +290,8 @@ def short_leader(text: str) -> str:
 def ends_with_page(text: str) -> bool:
     """Tell if a line of words ends in what may be a page number."""
     words = text.replace(".", " ").split()
-    return (
-        len(words) > 1 and bool(_PAGE.fullmatch(words[-1])) and any(c.isalpha() for word in words[:-1] for c in word)
-    )
+    worded = any(c.isalpha() for word in words[:-1] for c in word)
+    return worded and bool(_PAGE.fullmatch(words[-1]))
 
 
 def is_admonition(text: str) -> bool:
@@ -322,6 +328,30 @@ def is_cjk(character: str) -> bool:
     return "\u3000" <= character <= "\u9fff" or "\uf900" <= character <= "\ufaff" or "\uff00" <= character <= "\uffef"
 
 
+def parted_unit(text: str) -> tuple[str, str]:
+    """Return a text without the unit in parentheses that it ends with, and the unit: "(in millions)" or ""."""
+    match = _UNIT.search(text)
+    return (text[: match.start()].rstrip(), match[0]) if match else (text, "")
+
+
+def is_row(line: Line) -> bool:
+    """Tell if a line has white in it as between columns of a table, not only after a label: "Item 1.   Business"."""
+    cells = _cells(line)
+    label = "".join(span.text for span in cells[0]) if len(cells) == 2 else ""
+    return len(cells) > 1 and _ITEM.fullmatch(label.strip()) is None
+
+
+def _cells(line: Line) -> list[list[Span]]:
+    """Return the parts of a line, from left to right, that have white between them as between columns of a table."""
+    cells: list[list[Span]] = []
+    for span in sorted((span for span in line.spans if span.text.strip()), key=lambda span: span.x0):
+        if cells and span.x0 - cells[-1][-1].x1 <= _COLUMN_GAP * line.size:
+            cells[-1].append(span)
+        else:
+            cells.append([span])
+    return cells
+
+
 def first_word_width(line: Line) -> float:
     """Return the width that a line's first word takes, in points, from the line's mean character width."""
     word = line.text.split(" ", 1)[0]
@@ -338,7 +368,9 @@ class _Edge:
     centre: float  # of its height, in points
     text: str
     plain: bool  # neither bold nor larger than most lines, so that it is no heading
+    whole: bool  # one piece of text, not the cells of a table's row
     clear: float  # white between it and the rest of the page, in points
+    listed: bool  # one of several lines of a table or a list
 
 
 def running_rows(pages: Sequence[Page], rows: Rows) -> frozenset[int]:
@@ -348,21 +380,44 @@ def running_rows(pages: Sequence[Page], rows: Rows) -> frozenset[int]:
     when hardly anything else is printed at that height: text of the body that repeats stays.
     """
     labels = {page.number: page.label for page in pages}
-    dropped: set[int] = set()
     strips = _strips(pages, rows)
+    # lines that run, with the white beside them in points: of a head of several lines only the innermost has any
+    white = dict.fromkeys(_numbers(strips, len(pages)) | _continued(strips, rows), inf)
     for depth in range(_ZONE):  # from the outermost line inwards; an inner one runs only under one that does
-        layer = [
-            strip[depth]
-            for strip in strips
-            if depth < len(strip) and all(dropped.issuperset(outer.rows) for outer in strip[:depth])
-        ]
-        found = {
-            row for group in _by_height(layer) for edge in _running(group, labels, len(pages)) for row in edge.rows
-        }
-        if not found:
-            break
-        dropped |= found
+        layer = [strip[depth] for strip in strips if depth < len(strip) and _outer(strip, white) >= depth]
+        for group in _by_height(layer):
+            white = _running(group, labels, len(pages)) | white
+    dropped: set[int] = set()
+    for strip in strips:
+        run = [edge.rows for edge in strip[: _outer(strip, white)]]
+        clear = max((depth for depth, edge in enumerate(run, 1) if white[edge] > _CLEAR), default=0)
+        dropped |= {row for edge in run[:clear] for row in edge}
     return frozenset(dropped)
+
+
+def _outer(strip: Sequence[_Edge], known: Container[tuple[int, ...]]) -> int:
+    """Return how many lines of a strip are known, from the outermost on."""
+    return next((depth for depth, edge in enumerate(strip) if edge.rows not in known), len(strip))
+
+
+def _numbers(strips: Sequence[Sequence[_Edge]], n_pages: int) -> set[tuple[int, ...]]:
+    """Return the bare page numbers that are a page's last or first line, wherever the text above them ends."""
+    bare = [(edge, int(match[1])) for strip in strips for edge in strip[:1] if (match := _BARE.fullmatch(edge.text))]
+    shifts = Counter(number - edge.page for edge, number in bare)
+    steady = {shift for shift, count in shifts.items() if count >= min(3, n_pages) and count > 1}
+    return {edge.rows for edge, number in bare if number - edge.page in steady}
+
+
+def _continued(strips: Sequence[Sequence[_Edge]], rows: Rows) -> set[tuple[int, ...]]:
+    """Return the lines at the top of a page that only say that what an earlier line names goes on."""
+    found = ((edge, _GOES_ON.search(edge.text)) for strip in strips for edge in strip)
+    marked = [(edge, title) for edge, match in found if match and (title := key(edge.text[: match.start()]))]
+    named = {title for _, title in marked}
+    seen: dict[str, int] = {}
+    for row in rows:
+        if (said := key(row.text)) in named:
+            seen.setdefault(said, row.page)
+    return {edge.rows for edge, title in marked if edge.zone == "top" and seen.get(title, edge.page) < edge.page}
 
 
 def _strips(pages: Sequence[Page], rows: Rows) -> list[list[_Edge]]:
@@ -381,24 +436,43 @@ def _strips(pages: Sequence[Page], rows: Rows) -> list[list[_Edge]]:
             else:
                 heights.append([index])
         for zone, order in (("top", heights), ("bottom", heights[::-1])):
-            strips.append([_edge(rows, group, inner, zone, usual) for group, inner in pairwise(order[: _ZONE + 1])])
+            lines = [[rows[index].line for index in group] for group in order[: _ZONE + 2]]
+            strips.append(
+                [_edge(rows, order[at], lines[at:], zone, usual) for at in range(min(_ZONE, len(order) - 1))]
+            )
     return strips
 
 
-def _edge(rows: Rows, group: Sequence[int], inner: Sequence[int], zone: str, usual: float) -> _Edge:
+def _edge(rows: Rows, group: Sequence[int], lines: Sequence[Sequence[Line]], zone: str, usual: float) -> _Edge:
+    """Return the edge of a group of rows: the first of `lines`, which go on inwards."""
     ordered = sorted(group, key=lambda index: (rows[index].line.x0, index))
-    one, two = [rows[i].line for i in group], [rows[i].line for i in inner]
     return _Edge(
-        rows=tuple(ordered),
-        page=rows[ordered[0]].page,
-        zone=zone,
-        centre=_centre(rows[group[0]]),
+        rows=tuple(ordered), page=rows[ordered[0]].page, zone=zone, centre=_centre(rows[group[0]]),
         text=" ".join(rows[index].text.strip() for index in ordered),
         plain=all(rows[index].size <= usual and not rows[index].bold for index in ordered),
-        clear=max(
-            min(a.top for a in one) - max(b.bottom for b in two), min(b.top for b in two) - max(a.bottom for a in one)
-        ),
+        whole=len(group) == 1 and not is_row(rows[ordered[0]].line),
+        clear=_white(lines[0], lines[1]), listed=_are_listed(lines),
+    )  # fmt: skip
+
+
+def _white(one: Sequence[Line], two: Sequence[Line]) -> float:
+    """Return the white between lines at two heights, in points."""
+    return max(
+        min(a.top for a in one) - max(b.bottom for b in two), min(b.top for b in two) - max(a.bottom for a in one)
     )
+
+
+def _are_listed(lines: Sequence[Sequence[Line]]) -> bool:
+    """Tell if the first lines are alike but for their digits, or are rows of a table as those further in."""
+    one, two, *more = lines
+    said = [_pattern(" ".join(line.text.strip() for line in each)) for each in (one, two)]
+    if said[0] == said[1]:
+        return True
+    if more and _white(one, two) > _white(two, more[0]) + 1:
+        return False
+    ends = [sorted((cell[0].x0, cell[-1].x1) for line in each for cell in _cells(line)) for each in (one, two)]
+    apart = [min(abs(a - b), abs(c - d), abs(a + c - b - d) / 2) for (a, c), (b, d) in zip(*ends, strict=False)]
+    return len(ends[0]) == len(ends[1]) > 1 and max(apart) < _ALIKE
 
 
 def _centre(row: StyledLine) -> float:
@@ -418,27 +492,36 @@ def _by_height(layer: list[_Edge]) -> list[list[_Edge]]:
     return clusters
 
 
-def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> list[_Edge]:
-    """Return the lines of one height that run, or none if other text is as common there."""
+def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> dict[tuple[int, ...], float]:
+    """Return the lines of one height that run, if other text is less common there, with the white beside them.
+
+    Heads of a part of a file count where they stand on most of its pages: whole lines, not those of a table. On its
+    first page such a line is the title of the part, and stays.
+    """
     here = {edge.page for edge in cluster}
     needed = min(3, n_pages)
     if len(here) < max(2, needed):
-        return []
+        return {}
     pages_of: dict[str, set[int]] = defaultdict(set)
     for edge in cluster:
         pages_of[_pattern(edge.text)].add(edge.page)
     numbered = _numbered(cluster, labels, needed)
-    chosen = []
+    chosen, of_parts = [], []
     for edge in cluster:
-        often = len(pages_of[_pattern(edge.text)])
+        if edge.listed:
+            continue
+        pages = pages_of[_pattern(edge.text)]
         # "1 Overview" on page 1 and "2 Safety" on page 2 are chapters, "12 Safety" on page 12 in plain type is not
-        by_number = edge.page in numbered and (edge.plain or often >= max(2, needed))
-        if by_number or (n_pages > 2 and often >= 3):
+        by_number = edge.page in numbered and (edge.plain or len(pages) >= max(2, needed))
+        if by_number or (n_pages > 2 and len(pages) >= 3):
             chosen.append(edge)
+        within = sum(min(pages) <= page <= max(pages) for page in here)
+        if edge.whole and edge.page > min(pages) and len(pages) >= max(_PART, _SHARE * within):
+            of_parts.append(edge)
     if len({edge.page for edge in chosen}) < _SHARE * len(here):
-        return []
+        chosen = of_parts
     clear = sorted(edge.clear for edge in chosen)
-    return chosen if clear[len(clear) // 2] > 4 else []  # points: lines of a table or a paragraph are closer
+    return {edge.rows: clear[len(clear) // 2] for edge in chosen}
 
 
 def _pattern(text: str) -> str:

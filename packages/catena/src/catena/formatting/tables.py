@@ -8,19 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.formatting.styled_lines import Measures, Rows, StyledLine, has_leader, key, rows_by_page
+from catena.formatting.figure_cells import LineCell, LineCells, cells_of, figures_in, is_figure, names_period
+from catena.formatting.grids import find_grids
+from catena.formatting.headings import contents_pages
+from catena.formatting.styled_lines import Measures, Rows, has_leader, key, rows_by_page
 from catena.model import Line, Merged, Page, RuledTable, header_rows, moved, title_rows, unmerged
 
-_CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
 _MIN_GAP, _ROW_GAP = 0.7, 2.6  # usual line distances between rows of an unruled table; fractions are closer
 _MIN_ROWS = 3
+_FAVOUR = 1.2  # of a grid of figures: those found by white take marks of footnotes for figures
+_DIGITS = re.compile(r"\d[\d.]*")
 _LIST_MARK = re.compile(
     r"^(?:[•‣◦▪■●○∙·–—*-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxlIVXL]{1,6})[.)]|\[\d{1,4}\]|\d+(?:\.\d+)+)$"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PrintedTable:
     """A table and the rows (indexes, ascending) it takes the place of.
 
     Each row of cells has its page; the printed lines of a cell are parted by line breaks.
@@ -30,10 +34,10 @@ class Table:
     cells: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-def ruled_tables(pages: Sequence[Page], rows: Rows) -> list[Table]:
+def ruled_tables(pages: Sequence[Page], rows: Rows) -> list[PrintedTable]:
     """Return the ruled tables of every page that print the same characters as the lines inside their box."""
     by_page = rows_by_page(rows)
-    found: list[Table] = []
+    found: list[PrintedTable] = []
     for page in pages:
         free = by_page[page.number]
         for ruled in page.tables:
@@ -44,7 +48,7 @@ def ruled_tables(pages: Sequence[Page], rows: Rows) -> list[Table]:
             titles, printed = _titles(cells, merged, [rows[index].text for index in inside])
             below = [cell._replace(row=cell.row - titles) for cell in merged if cell.row >= titles]
             made = unmerged(cells[titles:], below, header=header_rows(cells[titles:], below))
-            found.append(Table(tuple(inside[printed:]), tuple((page.number, row) for row in made)))
+            found.append(PrintedTable(tuple(inside[printed:]), tuple((page.number, row) for row in made)))
             free = [index for index in free if index not in set(inside)]
     return found
 
@@ -78,15 +82,73 @@ def _same_characters(cells: Sequence[Sequence[str]], lines: Sequence[str]) -> bo
     return Counter(key("".join(map("".join, cells)))) == Counter(key("".join(lines)))
 
 
-def unruled_tables(rows: Rows, measures: Measures, taken: frozenset[int], contents: frozenset[int]) -> list[Table]:
+def find_tables(pages: Sequence[Page], rows: Rows, measures: Measures, *, unruled: bool) -> list[PrintedTable]:
+    """Return the tables of a file: ruled ones, and unless they are switched off, those without drawn borders.
+
+    These are found by the edges of their figures, and by the white between their columns. Where tables claim the same
+    lines, those with more evidence stay.
+    """
+    ruled = ruled_tables(pages, rows)
+    if not unruled:
+        return ruled
+    contents = contents_pages(rows)
+    closed = frozenset(i for i, row in enumerate(rows) if row.page in contents or measures.code(row))
+    cells = [cells_of(row) for row in rows]
+    ruled, grids = _better(ruled, _figure_tables(rows, cells, measures, closed))
+    others = [*ruled, *unruled_tables(rows, cells, measures, _lines(ruled), contents)]
+    kept, grids = _better(others, grids, favour=_FAVOUR)
+    found = [*kept, *grids]
+    if len(kept) == len(others):
+        return found
+    return found + unruled_tables(rows, cells, measures, _lines(found), contents)
+
+
+def _lines(tables: Sequence[PrintedTable]) -> frozenset[int]:
+    return frozenset(index for table in tables for index in table.indexes)
+
+
+def _figure_tables(rows: Rows, cells: LineCells, measures: Measures, closed: frozenset[int]) -> list[PrintedTable]:
+    found = ((grid, [(grid.lines[0], grid.header), *grid.rows]) for grid in find_grids(rows, cells, measures, closed))
+    return [PrintedTable(grid.lines, tuple((rows[line].page, row) for line, row in body)) for grid, body in found]
+
+
+def _better(
+    others: Sequence[PrintedTable], grids: Sequence[PrintedTable], *, favour: float = 1.0
+) -> tuple[list[PrintedTable], list[PrintedTable]]:
+    """Return of both kinds the tables that claim lines alone, and of rivals those with more evidence."""
+    owner = {index: place for place, table in enumerate(others) for index in table.indexes}
+    claims: list[tuple[list[PrintedTable], set[int]]] = []  # grids that share a rival, and all their rivals
+    for grid in grids:
+        rivals = {owner[index] for index in grid.indexes if index in owner}
+        if claims and rivals & claims[-1][1]:
+            claims[-1] = ([*claims[-1][0], grid], claims[-1][1] | rivals)
+        else:
+            claims.append(([grid], rivals))
+    kept, dropped = [], set[int]()
+    for those, rivals in claims:
+        if not rivals or favour * sum(map(_evidence, those)) > sum(_evidence(others[place]) for place in rivals):
+            kept += those
+            dropped |= rivals
+    return [table for place, table in enumerate(others) if place not in dropped], kept
+
+
+def _evidence(table: PrintedTable) -> int:
+    """Return how much speaks for a table: named columns and cells of one figure, less those of several."""
+    (_, header), *body = table.cells
+    named = sum(-1 if is_figure(name) and not names_period(name) else bool(name) for name in header)
+    held = (figures_in(cell) for _, row in body for cell in row if not names_period(cell))
+    return named + sum(3 - 2 * min(3, figures) for figures in held if figures)
+
+
+def unruled_tables(
+    rows: Rows, cells: LineCells, measures: Measures, taken: frozenset[int], contents: frozenset[int]
+) -> list[PrintedTable]:
     """Return runs of at least three lines whose words line up in two or more columns.
 
     Rows of `taken` (ruled tables), code, and lines with dot leaders or on pages of contents are left alone.
     """
-    split = [
-        _cells(row) if i not in taken and row.page not in contents and not measures.code(row) else []
-        for i, row in enumerate(rows)
-    ]
+    closed = taken | {i for i, row in enumerate(rows) if row.page in contents or measures.code(row)}
+    split = [() if i in closed or has_leader(row.text) else cells[i] for i, row in enumerate(rows)]
     found = []
     index = 0
     while index < len(rows):
@@ -96,7 +158,7 @@ def unruled_tables(rows: Rows, measures: Measures, taken: frozenset[int], conten
         end = index + 1
         while end < len(rows) and split[end] and _follows(rows, index, end, split, measures):
             end += 1
-        while len(split[end - 1]) < 2 and split[end - 1][0][0] <= split[index][0][1]:
+        while len(split[end - 1]) < 2 and split[end - 1][0].x0 <= split[index][0].x1:
             end -= 1
         table = _table(rows, index, end, split, measures)
         if table is not None:
@@ -105,57 +167,44 @@ def unruled_tables(rows: Rows, measures: Measures, taken: frozenset[int], conten
     return found
 
 
-_Cell = tuple[float, float, str]  # left and right edge in points, text
-
-
-def _cells(row: StyledLine) -> list[_Cell]:
-    """Return the spans of a line joined into cells; none for a line with dot leaders."""
-    if has_leader(row.text):
-        return []
-    cells: list[_Cell] = []
-    for span in row.line.spans:
-        if not span.text.strip():
-            continue
-        if cells and span.x0 - cells[-1][1] < _CELL_GAP * row.size:
-            x0, x1, text = cells[-1]
-            apart = " " if span.x0 - x1 > 0.15 * row.size else ""  # of the size: narrower than any space
-            cells[-1] = (x0, max(x1, span.x1), text + apart + span.text.strip())
-        else:
-            cells.append((span.x0, span.x1, span.text.strip()))
-    return cells
-
-
-def _follows(rows: Rows, start: int, index: int, split: Sequence[list[_Cell]], measures: Measures) -> bool:
+def _follows(rows: Rows, start: int, index: int, split: LineCells, measures: Measures) -> bool:
     above, below = rows[index - 1], rows[index]
     if above.block != below.block or not _MIN_GAP <= measures.gap(above, below) <= _ROW_GAP:
         return False
     if len(split[index]) >= 2:
         return True
-    left = split[index][0][0]  # a lone cell belongs to the table where it continues a column other than the first
-    return left > split[start][0][1] and measures.gap(above, below) <= 1.25
+    left = split[index][0].x0  # a lone cell belongs to the table where it continues a column other than the first
+    return left > split[start][0].x1 and measures.gap(above, below) <= 1.25
 
 
-def _table(rows: Rows, start: int, end: int, split: Sequence[list[_Cell]], measures: Measures) -> Table | None:
+def _table(rows: Rows, start: int, end: int, split: LineCells, measures: Measures) -> PrintedTable | None:
     several = [index for index in range(start, end) if len(split[index]) >= 2]
     if len(several) < _MIN_ROWS:
         return None
     columns = _columns([cell for index in range(start, end) for cell in split[index]], 0.5 * rows[start].size)
     if len(columns) < 2 or len(columns) > 12:
         return None
-    marks = sum(bool(_LIST_MARK.match(split[index][0][2])) for index in several)
+    marks = sum(bool(_LIST_MARK.match(split[index][0].text)) for index in several)
     if len(columns) == 2 and 2 * marks > len(several):
         return None
     lines = [(index, _placed(split[index], columns)) for index in range(start, end)]
     filled = sum(bool(cell) for index, cells in lines if len(split[index]) >= 2 for cell in cells)
     if filled < 0.6 * len(several) * len(columns):
         return None
-    return Table(tuple(range(start, end)), tuple(_merged(rows, lines, measures)))
+    cells = _merged(rows, lines, measures)
+    numbered = [_DIGITS.sub("#", row[0]) for _, row in cells]
+    alike = "#" in numbered[0] and 2 * numbered.count(numbered[0]) > len(cells)
+    if alike or any(is_figure(cell) and re.search(r"\d", cell) and not names_period(cell) for cell in cells[0][1]):
+        cells.insert(
+            0, (cells[0][0], ("",) * len(columns))
+        )  # a row like those below, or of figures, names no columns
+    return PrintedTable(tuple(range(start, end)), tuple(cells))
 
 
-def _columns(cells: Sequence[_Cell], stream: float) -> list[tuple[float, float]]:
+def _columns(cells: Sequence[LineCell], stream: float) -> list[tuple[float, float]]:
     """Return the columns: what is left between white streams that run through all the lines."""
     columns: list[tuple[float, float]] = []
-    for x0, x1, _ in sorted(cells):
+    for x0, x1, *_ in sorted(cells):
         if columns and x0 < columns[-1][1] + stream:
             columns[-1] = (columns[-1][0], max(columns[-1][1], x1))
         else:
@@ -163,8 +212,8 @@ def _columns(cells: Sequence[_Cell], stream: float) -> list[tuple[float, float]]
     return columns
 
 
-def _placed(cells: Sequence[_Cell], columns: Sequence[tuple[float, float]]) -> tuple[str, ...]:
-    return tuple(" ".join(text for x0, x1, text in cells if left <= x0 and x1 <= right) for left, right in columns)
+def _placed(cells: Sequence[LineCell], columns: Sequence[tuple[float, float]]) -> tuple[str, ...]:
+    return tuple(" ".join(c.text for c in cells if left <= c.x0 and c.x1 <= right) for left, right in columns)
 
 
 def _merged(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catena.effects import Cancel, CountEdges, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.effects import Cancel, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 from catena.graph.edges import JoinedBy, NodeSets, all_edges, joined_by, shared_words
 from catena.graph.options import GraphOptions, Node
 from catena.graph.semantic import Tick, nearest, unit
@@ -271,13 +271,6 @@ class ChunkGraph:
     def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
         """Return the edges of pairs of chunks, each seen from its first; None where nothing joins them."""
         return tuple(self._edge(self._place(one), self._place(other)) for one, other in request.pairs)
-
-    def count_edges(self, request: CountEdges) -> tuple[int, ...]:
-        """Return how many neighbours nodes have, by any kind; 0 for a node that it does not have."""
-        known = [chunk_id for chunk_id in dict.fromkeys(request.chunk_ids) if chunk_id in self]
-        source, _, _ = self._sets.edges(self._places(known))
-        counts = dict(zip(known, np.bincount(source, minlength=len(known)).tolist(), strict=True))
-        return tuple(counts.get(chunk_id, 0) for chunk_id in request.chunk_ids)
 
     def edge(self, one: str, other: str) -> Edge | None:
         """Return the edge of two chunks, seen from the first; None where nothing joins them.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +18,6 @@ from catena.text.phrases import outermost
 
 _ORDER = (STRUCTURAL, SEMANTIC, KEYWORD, NAME, MENTION)
 _AT_ONCE = 1_024  # nodes
-_SETS = 256  # of one node, at most, that are worth their making
 _WORDS = 5  # of one kind of edge: enough to see why
 
 
@@ -60,11 +57,7 @@ class NodeSets:
         """Return the sets of all nodes of a graph; at least one kind is asked for."""
         by_name = {kind.name: kind for kind in options.term_kinds}
         least = [by_name[kind].more_than + 1 if kind in by_name else 1 for kind in kinds]
-        return cls.joined(kinds, [_sets_of(state, options, kind) for kind in kinds], least, state.size)
-
-    @classmethod
-    def joined(cls, kinds: Sequence[str], parts: Sequence[_Part], least: Sequence[int], nodes: int) -> NodeSets:
-        """Return the sets of several kinds of edge together."""
+        parts = [_sets_of(state, options, kind) for kind in kinds]
         offsets = starts_of(np.array([len(part.members) for part in parts])).tolist()
         places = np.concatenate([part.places for part in parts])
         order = places.argsort(kind="stable")
@@ -73,7 +66,7 @@ class NodeSets:
             kinds=tuple(kinds),
             least=np.array(least),
             rarest=np.array([kind in (MENTION, MENTIONED) for kind in kinds]),
-            starts=starts_of(np.bincount(places, minlength=nodes)),
+            starts=starts_of(np.bincount(places, minlength=state.size)),
             columns=np.arange(len(parts), dtype=np.int8).repeat([len(part.places) for part in parts])[order],
             weights=np.concatenate([part.weights for part in parts], dtype=np.float64)[order],
             firsts=np.concatenate(firsts)[order],
@@ -128,33 +121,8 @@ class _Part:
 
 
 def all_edges(state: GraphState, options: GraphOptions, kind: str) -> Edges:
-    """Return all edges of one kind from place to place: source, target, weight; ordered.
-
-    Where two nodes have to share several terms, they are sought by the sets of terms that both hold: as many as
-    `comb(terms shared, size of a set)`.
-    """
-    size, index = 1, state.terms.get(kind)
-    if index is not None:
-        of = next(each for each in options.term_kinds if each.name == kind)
-        place, terms = index.pairs()
-        _, holding = index.find(terms)
-        fit = (holding > 1) & (holding <= of.limit(state.size))
-        place, terms = place[fit], terms[fit]
-        most = int(np.bincount(place, minlength=1).max(initial=0))
-        sizes = () if of.weight == "rarity" else (3, 2)
-        size = next((s for s in sizes if s <= of.more_than + 1 and comb(most, s) <= _SETS), 1)
-    if size == 1:
-        return _of_all(NodeSets.of(state, options, (kind,)))
-    sets = TermIndex.of_pairs(*_sharing_sets(place, terms, size, state.size), state.size)
-    source, target, shared = _of_all(NodeSets.joined((kind,), [_sharing(sets, state.size, "count")], [1], state.size))
-    weights = np.searchsorted([comb(s, size) for s in range(size, most + 1)], shared) + size
-    kept = weights > of.more_than
-    return source[kept], target[kept], weights[kept].astype(np.float32)
-
-
-def _of_all(sets: NodeSets) -> Edges:
-    """Return the edges of all nodes by one kind of sets."""
-    nodes = len(sets.starts) - 1
+    """Return all edges of one kind from place to place: source, target, weight; ordered."""
+    sets, nodes = NodeSets.of(state, options, (kind,)), state.size
     found = [(at, sets.edges(np.arange(at, min(at + _AT_ONCE, nodes)))) for at in range(0, max(nodes, 1), _AT_ONCE)]
     source, target, weight = zip(
         *((own + at, other, by_kind[:, 0]) for at, (own, other, by_kind) in found), strict=True
@@ -327,31 +295,3 @@ def reason(kind: str, weights: Mapping[str, float], words: Mapping[str, tuple[st
         shared[_WORDS:] = ["…"]
     number = "" if kind == STRUCTURAL else f" {weight:.0f}" if kind == KEYWORD else f" {weight:.2f}"
     return f"{kind}{number}" + (f": {', '.join(shared)}" if shared else "")
-
-
-def _sharing_sets(
-    place: NDArray[np.integer], terms: NDArray[np.uint64], size: int, nodes: int
-) -> tuple[NDArray[np.integer], NDArray[np.uint64]]:
-    """Return the sets of `size` terms that nodes hold, as pairs (place, number of the set)."""
-    counts = np.bincount(place, minlength=nodes)
-    starts = starts_of(counts)
-    places, sets = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    for count in np.unique(counts[counts >= size]):
-        alike = np.flatnonzero(counts == count)
-        held = terms[starts[alike][:, None] + np.arange(count)]  # ascending in each row
-        for chosen in combinations(range(int(count)), size):
-            number = held[:, chosen[0]]
-            for other in chosen[1:]:
-                number = _mixed(number) + held[:, other]
-            places.append(alike)
-            sets.append(number)
-    place, terms = np.concatenate(places), np.concatenate(sets)
-    order = np.argsort(place, kind="stable")
-    return place[order], terms[order]
-
-
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return numbers with their bits mixed, so that sums of several of them do not collide (splitmix64)."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))

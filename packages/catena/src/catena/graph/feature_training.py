@@ -19,7 +19,7 @@ from catena.effects import Cancel, Step
 from catena.graph.options import WalkOptions
 from catena.graph.scoring import FEATURES, Candidates, FeatureScorer, Scorer, UntrainedScorer, WalkQuestion, features
 from catena.graph.walking import walk
-from catena.model import CancelledError, ParameterError, Ranking, check_options
+from catena.model import CancelledError, Checked, ParameterError, Ranking
 
 _LEAST_SPREAD = 1e-3  # of a feature; nothing can be learned from one that varies less
 _NOTHING_TO_LEARN = (
@@ -45,7 +45,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureTraining:
+class FeatureTraining(Checked):
     """Options of the training of the small scorer.
 
     Attributes:
@@ -72,9 +72,6 @@ class FeatureTraining:
     hops: Annotated[int, Ge(1)] = 5
     seed: Annotated[int, Ge(0)] = 0
     walk: WalkOptions = field(default_factory=WalkOptions)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

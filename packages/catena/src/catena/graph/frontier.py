@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects.steps import CountEdges, Expand, FetchById, Step, ask
+from catena.effects.steps import Expand, FetchById, Step, ask
 from catena.graph.options import WalkOptions
 from catena.graph.scoring import Candidates, Scorer, WalkQuestion, scores_by
 from catena.model import Chunk, Hit, Neighbourhood, Nodes, Ranking
@@ -61,6 +61,7 @@ class WalkContext:
         pool: its top, as far as the graph has it, in order.
         allows: whether a chunk that the graph brings may be returned; None allows all.
         limit: chunks that the walk visits, at most.
+        least: chance above which a hop takes one of the places asked for; no other is visited.
     """
 
     question: WalkQuestion
@@ -70,6 +71,7 @@ class WalkContext:
     scorer: Scorer
     allows: Allows | None
     limit: int
+    least: float = -1.0
 
     def allowed(self, ids: Sequence[str]) -> Step[frozenset[str]]:
         """Return the ids that may be returned; a chunk of the first ranking always may."""
@@ -124,15 +126,18 @@ class VisitedNode:
 
     Attributes:
         row: the node, as `Nodes` of one row.
-        score: of the scorer, less the penalty on hubs; of a seed that of its selection.
+        score: of the scorer; of a seed that of its selection.
         came_from: id of the node whose neighbour it is; "" for a seed, and for a candidate of the first ranking.
         weights: of the edge that led to it, by kind, without zeros.
+        chance: against the other candidates, `exp(score)` over the sum of theirs, as scorers are trained to give it,
+            and no better than those of the hops before; 1 for a seed.
     """
 
     row: Nodes
     score: float
     came_from: str = ""
     weights: dict[str, float]
+    chance: float = 1.0
 
     @property
     def id(self) -> str:
@@ -148,7 +153,6 @@ class Frontier:
         nodes: each once; a walk that looks at the first ranking begins with its top.
         places: of each node in `nodes`, by id.
         ranks, lexical, dense: of each node, as in `Candidates` of each row.
-        degrees: numbers of neighbours, of each node; zeros unless hubs are penalised.
         rows: the place in `nodes` of the node to which each row leads, shape (m,).
         froms, kinds, weights: of each row, as in `Candidates`.
     """
@@ -158,7 +162,6 @@ class Frontier:
     ranks: NDArray[np.int32]
     lexical: NDArray[np.float32]
     dense: NDArray[np.float32]
-    degrees: NDArray[np.float32]
     rows: NDArray[np.intp]
     froms: NDArray[np.int32]
     kinds: tuple[str, ...]
@@ -190,21 +193,21 @@ class Frontier:
                 yield row
 
 
-def empty_frontier(context: WalkContext) -> Step[Frontier]:
+def empty_frontier(context: WalkContext) -> Frontier:
     """Return a frontier without rows, whose nodes are those of the pool where the walk looks at it."""
     none = np.empty(0, dtype=np.intp)
     nodes = context.pool if context.options.looks_at != "graph" else context.pool.take(none)
-    return (yield from _new_rows(context, nodes, {}, none, 0))
+    return _new_rows(context, nodes, {}, none, 0)
 
 
-def pool_frontier(context: WalkContext) -> Step[Frontier]:
+def pool_frontier(context: WalkContext) -> Frontier:
     """Return one row from no node (-1) to each node of the pool: to choose seeds from."""
-    return (yield from _new_rows(context, context.pool, {}, np.arange(len(context.pool.ids)), -1))
+    return _new_rows(context, context.pool, {}, np.arange(len(context.pool.ids)), -1)
 
 
 def extended(
     context: WalkContext, frontier: Frontier, near: Neighbourhood, last: str, place: int, *, follow: bool = True
-) -> Step[Frontier]:
+) -> Frontier:
     """Return a frontier with the rows from one more node of the path.
 
     These lead to the neighbours of the node, and to the rest of the pool where the walk looks at it.
@@ -235,7 +238,7 @@ def extended(
         unlinked = beside.nonzero()[0]
         rows = np.concatenate([rows, unlinked])
         weights = np.concatenate([weights, np.zeros((len(unlinked), len(near.kinds)), dtype=np.float32)])
-    more = yield from _new_rows(context, nodes, known, rows, place, kinds=near.kinds, weights=weights)
+    more = _new_rows(context, nodes, known, rows, place, kinds=near.kinds, weights=weights)
     both = [frontier, more] if len(frontier) else [more]  # where there are no rows, kinds are not known yet
     return Frontier(
         nodes=concatenated([frontier.nodes, more.nodes]) if more.places else frontier.nodes,
@@ -243,7 +246,7 @@ def extended(
         kinds=more.kinds,
         **{
             name: np.concatenate([getattr(frontier, name), getattr(more, name)])
-            for name in ("ranks", "lexical", "dense", "degrees")  # of each node
+            for name in ("ranks", "lexical", "dense")  # of each node
         },
         **{name: np.concatenate([getattr(part, name) for part in both]) for name in ("rows", "froms", "weights")},
     )
@@ -275,7 +278,7 @@ def neighbours(context: WalkContext, ids: Sequence[str]) -> Step[Neighbourhood]:
 
 
 def scored(context: WalkContext, path: Nodes, frontier: Frontier) -> Step[NDArray[np.float64]]:
-    """Return one score per row, less the penalty on hubs.
+    """Return one score per row.
 
     Raises:
         ParameterError: as of `scores_by`.
@@ -294,29 +297,22 @@ def scored(context: WalkContext, path: Nodes, frontier: Frontier) -> Step[NDArra
         lexical=frontier.lexical[rows],
         dense=frontier.dense[rows],
     )
-    scores = yield from scores_by(context.scorer, candidates)
-    return scores - context.options.hub_penalty * np.log1p(frontier.degrees[rows])
+    return (yield from scores_by(context.scorer, candidates))
 
 
-def takeable(
-    context: WalkContext, path: Nodes, frontier: Frontier, scores: NDArray[np.float64], best: float
-) -> Iterator[VisitedNode]:
-    """Yield the nodes that a walk may visit next, best first, down to where it stops early.
+def takeable(path: Nodes, frontier: Frontier, scores: NDArray[np.float64]) -> Iterator[VisitedNode]:
+    """Yield the nodes that a walk may visit next, best first.
 
     Args:
-        context: of the walk.
         path: from which the frontier leads on.
         frontier: at least one row.
         scores: of its rows.
-        best: score of the best hop before; -inf where there was none.
     """
-    options = context.options
-    least = -np.inf if options.min_score is None else options.min_score
-    if options.max_drop is not None:
-        least = max(least, best - options.max_drop)
+    of_nodes = np.full(len(frontier.nodes.ids), -np.inf)
+    np.maximum.at(of_nodes, frontier.rows, scores)
+    chances = np.exp(of_nodes - of_nodes.max())
+    chances /= chances.sum()
     for row in frontier.ordered(scores):
-        if scores[row] < least:
-            return
         weights = dict(zip(frontier.kinds, frontier.weights[row].tolist(), strict=True))
         weights = {kind: weight for kind, weight in weights.items() if weight}
         yield VisitedNode(
@@ -324,6 +320,7 @@ def takeable(
             score=float(scores[row]),
             came_from=path.ids[frontier.froms[row]] if weights else "",
             weights=weights,
+            chance=float(chances[frontier.rows[row]]),
         )
 
 
@@ -352,20 +349,15 @@ def _new_rows(
     *,
     kinds: tuple[str, ...] = (),
     weights: NDArray[np.float32] | None = None,
-) -> Step[Frontier]:
+) -> Frontier:
     """Return nodes that come after those that are known, and rows to any of both from one place of the path."""
     ids, first = nodes.ids, context.first
-    degrees = np.zeros(len(ids), dtype=np.float32)
-    if context.options.hub_penalty:
-        (counts,) = yield from ask([CountEdges(chunk_ids=ids)])
-        degrees = np.array(counts, dtype=np.float32)
     return Frontier(
         nodes=nodes,
         places={chunk_id: place for place, chunk_id in enumerate(ids, start=len(known))},
         ranks=np.array([first.ranks.get(chunk_id, 0) for chunk_id in ids], dtype=np.int32),
         lexical=np.array([first.lexical.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
         dense=np.array([first.dense.get(chunk_id, 0.0) for chunk_id in ids], dtype=np.float32),
-        degrees=degrees,
         rows=rows,
         froms=np.full(len(rows), place, dtype=np.int32),
         kinds=kinds,

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 
 from catena.effects.faults import service_error
 from catena.model import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL, TITLE, Chunk, ParameterError, digest
@@ -159,22 +158,15 @@ class TermEdges:
 
     name: str
     of: Callable[[Node], Iterable[str]]
-    more_than: int = 0
+    more_than: Annotated[int, Ge(0)] = 0
     weight: Literal["count", "rarity"] = "count"
     cap: int | float = 100
-    version: int = 1
+    version: Annotated[int, Ge(0)] = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip() or self.name in _TAKEN:
             raise ParameterError("name of a kind of edge", self.name, f"a name, and none of {', '.join(_TAKEN)}")
-        if not callable(self.of):
-            raise ParameterError(f"of of edges {self.name!r}", self.of, "a function from a node to its terms")
-        for field in ("more_than", "version"):
-            number = getattr(self, field)
-            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                raise ParameterError(f"{field} of edges {self.name!r}", number, "an integer >= 0")
-        if self.weight not in ("count", "rarity"):
-            raise ParameterError(f"weight of edges {self.name!r}", self.weight, "'count' or 'rarity'")
+        check_options(self)
         if not _is_cap(self.cap):
             raise ParameterError(f"cap of edges {self.name!r}", self.cap, "an integer >= 2, or a float in (0, 1]")
 
@@ -343,11 +335,10 @@ class WalkOptions:
         expand: of a best-first walk, how many of the nodes taken first give their neighbours.
         pool: how many of the first ranking, of those that the graph has, are candidates.
         width: of a beam, in paths.
-        min_score: a walk does not take what scores less; None takes anything.
-        max_drop: nor what scores this much less than the best hop before; in the scorer's unit.
-        hub_penalty: `score - hub_penalty * ln(1 + neighbours)`; 0 looks at no degree.
         budget_tokens: of all chunks returned together; what does not fit is passed over for what does. None: any.
         fill: whether the rest of the first ranking follows what was walked to, up to `k`.
+        keep_sure: whether a hop comes before those hits only that are less sure than it (see `walking.walk`). None:
+            of a best-first walk that is filled, by a scorer that was trained to choose (`FeatureScorer`).
 
     Source: IIER (arXiv 2408.02907), section 3.2, for "paper"; the others are ours, see docs/decisions.
     """
@@ -362,15 +353,15 @@ class WalkOptions:
     expand: Annotated[int, Ge(1)] = 5
     pool: Annotated[int, Ge(1)] = 20
     width: Annotated[int, Ge(1), Doc("Paths that a beam follows side by side")] = 3
-    min_score: Annotated[float, Gt(-inf), Lt(inf)] | None = None
-    max_drop: Annotated[float, Ge(0), Lt(inf)] | None = None
-    hub_penalty: Annotated[float, Ge(0), Lt(inf)] = 0.0
     budget_tokens: Annotated[int, Ge(0)] | None = None
     fill: bool = True
+    keep_sure: bool | None = None
 
     def __post_init__(self) -> None:
         as_tuples(self, "kinds")
         check_options(self)
+        if self.keep_sure and not (self.fill and self.strategy == "best_first"):
+            raise ParameterError("keep_sure", True, "of a best-first walk that is filled")
         if self.kinds is not None:
             if not all(self.kinds):
                 raise ParameterError("kinds", self.kinds, "a sequence of names, e.g. ('semantic', 'mention')")

@@ -25,8 +25,9 @@ from catena.effects import CountWords, Step, ask, guarded
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
 from catena.model.neighbourhood import MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL, Nodes, WordCounts
-from catena.model.options import check_options
-from catena.text.words import word_keys
+from catena.model.options import Checked, check_options
+from catena.text.stems import language_of, telling
+from catena.text.words import tokenise, word_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,7 +150,7 @@ def scores_by(scorer: Scorer, candidates: Candidates) -> Step[NDArray[np.float64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimilarityScorer:
+class SimilarityScorer(Checked):
     """Untrained: `score = cos(q + share * mean(path), node)`; edges say where to go, and nothing else.
 
     Attributes:
@@ -157,9 +158,6 @@ class SimilarityScorer:
     """
 
     share: Annotated[float, Ge(0), Lt(inf)] = 0.5
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def identity(self) -> str:
@@ -186,7 +184,8 @@ def pose(text: str, vector: NDArray[np.float32], *, keywords: Sequence[str] = ()
     Raises:
         CatenaError: the error of the graph.
     """
-    words = tuple(dict.fromkeys(word_keys(text)))
+    said = tokenise(text)
+    words = tuple(dict.fromkeys(map(word_key, telling(said, language_of(said, fewest=1)))))
     counts: WordCounts
     (counts,) = yield from ask([CountWords(words=words)])
     return WalkQuestion(
@@ -243,7 +242,7 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
     Where the path is empty, m is 0 and U is W.
     """
     question, path, rows = candidates.question, candidates.path, candidates.rows
-    idf = _idf(question)
+    idf = idf_of(question)
     open_idf = idf * ~path.counts.any(axis=0)
     by_node = _of_nodes(candidates, idf, open_idf)[:, rows]
     columns = np.empty((len(FEATURES), len(rows)), dtype=np.float32)  # one after the other: numpy is quicker so
@@ -276,7 +275,7 @@ def _of_nodes(candidates: Candidates, idf: NDArray[np.float32], open_idf: NDArra
 
 
 @lru_cache(maxsize=64)  # of one question it is wanted at each hop
-def _idf(question: WalkQuestion) -> NDArray[np.float32]:
+def idf_of(question: WalkQuestion) -> NDArray[np.float32]:
     """Return the rarity of each word of the question, shape (words,); 0 for a word that no node holds."""
     holding = question.holding
     rarity = np.log1p((question.nodes - holding + 0.5) / (holding + 0.5))
@@ -483,7 +482,6 @@ def write_weights(
     Raises:
         ParameterError: the file cannot be written, or the object is no JSON; the file before is kept.
     """
-    import numpy as np
     from safetensors.numpy import save
 
     target = Path(path)

@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
 from annotated_types import Ge
+from numpy.typing import NDArray
 
 from catena import prompts
 from catena.effects import Complete, Embed, Search, Step, ask
@@ -21,17 +23,13 @@ from catena.graph.walking import walk
 from catena.model import Chain, Chunk, Degraded, Ranking, Where
 from catena.model.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.model.filters import check, compiled, fields_of
-from catena.model.options import check_options
-from catena.retrieval import DEFAULT_ROUTES, ROUTES, Fusion, Route, Tuned, retrieve, stored
+from catena.model.options import check_given, check_options
+from catena.retrieval import DEFAULT_ROUTES, ROUTES, Fusion, Route, Tuned, deep_enough, retrieve, stored
 from catena.text import TermMatcher, name_of, named_phrases, read_items, tokenise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 OnGraphError: TypeAlias = Literal["raise", "degrade"]
 KeywordsBy: TypeAlias = Literal["offline", "llm"]
+Length: TypeAlias = Annotated[int, Ge(0)]
 T = TypeVar("T")
 _Vector: TypeAlias = "NDArray[np.float32]"
 
@@ -57,7 +55,7 @@ class GraphSearch:
     scorer: Scorer | None = None
     routes: Sequence[str] | Mapping[str, Route] | None = None
     fusion: Fusion | Tuned | None = None
-    depth: Annotated[int, Ge(1)] = 50
+    depth: Annotated[int, Ge(1)] = 20
     keywords_by: KeywordsBy = "offline"
     on_graph_error: OnGraphError = "degrade"
 
@@ -86,7 +84,7 @@ class GraphResult:
 
 
 def search_graph(
-    query: str, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
+    query: str, how: GraphSearch | None = None, *, k: Length = 10, where: Where | None = None, **first: Any
 ) -> Step[GraphResult]:
     """Return the chunks that answer a question together, and the chains by which they were found.
 
@@ -100,24 +98,28 @@ def search_graph(
         k: length of the ranking, >= 0.
         where: a filter that every route obeys, and the graph: a chunk that it brings is returned only if its metadata
             fulfil it.
+        first: further options of `retrieve`, for the first ranking; its first k hits are those that it gives for k.
 
     Raises:
         ParameterError, FilterError, RouteError: as of `retrieve`.
         MissingServiceError: there is no graph, or it cannot answer what the walk asks.
         CatenaError: the walk failed, and that is not tolerated.
     """
+    check_given({"query": query, "how": how, "k": k}, search_graph)
+    if where is not None:
+        check(where)
     how = how or GraphSearch()
-    _check(query, how, k, where)
     vector = yield from _attempt(_vector(query), how.on_graph_error)
     routes = DEFAULT_ROUTES if how.routes is None else how.routes
     routes = routes if isinstance(vector, Degraded) else _knowing(query, vector, routes)
-    depth = max(k, how.depth) if k else 0
-    first = yield from retrieve(query, k=depth, routes=routes, fusion=how.fusion, where=where)  # type: ignore[arg-type]  # it refuses tuned weights itself
-    return (yield from _widened(query, vector, first, how, k=k, where=where))
+    most = max(k, how.depth) if k else 0
+    first = {"depth": max(most, deep_enough(k)), **first, "k": most, "fusion": how.fusion, "where": where}
+    ranking = yield from retrieve(query, routes=routes, **first)
+    return (yield from _widened(query, vector, ranking, how, k=k, where=where))
 
 
 def widen(
-    query: str, ranking: Ranking, how: GraphSearch | None = None, *, k: int = 10, where: Where | None = None
+    query: str, ranking: Ranking, how: GraphSearch | None = None, *, k: Length = 10, where: Where | None = None
 ) -> Step[GraphResult]:
     """Return a ranking of any retriever, widened by the chunks that a walk over the graph finds from there.
 
@@ -136,23 +138,14 @@ def widen(
         MissingServiceError: there is no graph, or it cannot answer what the walk asks.
         CatenaError: the walk failed, and that is not tolerated.
     """
-    how = how or GraphSearch()
-    _check(query, how, k, where)
+    check_given({"query": query, "how": how, "k": k}, widen)
     if not isinstance(ranking, Ranking):
         raise ParameterError("ranking", type(ranking).__name__, "a Ranking of chunks of the graph")
-    vector = yield from _attempt(_vector(query), how.on_graph_error)
-    return (yield from _widened(query, vector, ranking, how, k=k, where=where))
-
-
-def _check(query: object, how: object, k: object, where: Where | None) -> None:
-    if not isinstance(query, str):
-        raise ParameterError("query", query, "a string")
-    if not isinstance(how, GraphSearch):
-        raise ParameterError("how", how, "GraphSearch(walk=..., scorer=...) or None")
-    if not isinstance(k, int) or isinstance(k, bool) or k < 0:
-        raise ParameterError("k", k, "an integer >= 0")
     if where is not None:
         check(where)
+    how = how or GraphSearch()
+    vector = yield from _attempt(_vector(query), how.on_graph_error)
+    return (yield from _widened(query, vector, ranking, how, k=k, where=where))
 
 
 def _widened(
@@ -240,7 +233,7 @@ _QUOTED = re.compile(
 )
 
 
-def question_keywords(question: str, *, by: Literal["offline", "llm"] = "offline") -> Step[tuple[str, ...]]:
+def question_keywords(question: str, *, by: KeywordsBy = "offline") -> Step[tuple[str, ...]]:
     """Return the keywords of a question, normalised, in order of place; none is inside another.
 
     Offline these are its names, codes and quoted words; if it holds none, its longer words without those with which
@@ -256,19 +249,15 @@ def question_keywords(question: str, *, by: Literal["offline", "llm"] = "offline
 
     Source: IIER (arXiv 2408.02907), section 3.2 and appendix A.1; as many as there are.
     """
-    if by not in ("offline", "llm"):
-        raise ParameterError("by", by, "'offline' or 'llm'")
+    check_given({"by": by}, question_keywords)
     if by == "offline" or not question.strip():
         return offline_question_keywords(question)
-    prompt = prompts.load("question_keywords")
-    request = Complete(
-        prompt=prompt.filled(question=question.strip().replace(_CLOSING_MARK, "< /question")),
-        purpose="question keywords",
-        system=prompt.system,
+    request = Complete.of(
+        prompts.load("question_keywords"),
+        "question keywords",
         max_tokens=_MAX_TOKENS,
-        prompt_version=prompt.version,
-        schema=prompt.schema,
         validate=partial(read_question_keywords, question=question),
+        question=question.strip().replace(_CLOSING_MARK, "< /question"),
     )
     (reply,) = yield from ask([request])
     try:

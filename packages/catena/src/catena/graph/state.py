@@ -104,27 +104,6 @@ class ReadingOrder:
         beside[here[same], 1] = there[same]
         return cls(documents, positions, beside)
 
-    def changed(
-        self, places: PlaceChanges, documents: NDArray[np.uint64], positions: NDArray[np.int64]
-    ) -> ReadingOrder:
-        """Return the order after a change, sought anew in the documents that it touched only.
-
-        Args:
-            places: where all nodes are after it.
-            documents: numbers of the documents of the nodes that came.
-            positions: of these nodes.
-        """
-        documents, positions = places.spread(self.documents, documents), places.spread(self.positions, positions)
-        old = self.beside[places.alive]
-        beside = np.full((places.size, 2), NO_NODE, np.int32)
-        beside[places.moved[places.alive]] = np.where(old == NO_NODE, NO_NODE, places.moved[old])
-        touched = np.union1d(self.documents[~places.alive], documents[places.added])
-        again = np.flatnonzero(np.isin(documents, touched, kind="sort"))
-        if len(again):
-            anew = ReadingOrder.of(documents[again], positions[again]).beside
-            beside[again] = np.where(anew == NO_NODE, NO_NODE, again[anew])
-        return ReadingOrder(documents, positions, beside)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GraphState:
@@ -240,6 +219,8 @@ def updated_state(
         return index.changed(places.moved, places.added[nodes], terms, places.size)
 
     came = NodeWords.of(added)
+    documents, positions = _positions(added)
+    reading, spread = state.reading, places.spread
     went = Vocabulary.of(state.words.take(state.slots[~places.alive]))
     slots = places.spread(state.slots, len(state.vectors) + np.arange(len(added)))
     vectors = state.vectors.with_rows(rows)
@@ -262,7 +243,7 @@ def updated_state(
         vectors=vectors,
         words=state.words.with_slots(came),
         vocabulary=state.vocabulary.changed(added=Vocabulary.of(came), removed=went),
-        reading=state.reading.changed(places, *_positions(added)),
+        reading=ReadingOrder.of(spread(reading.documents, documents), spread(reading.positions, positions)),
         nearest=near,
         terms={
             kind.name: changed(state.terms[kind.name], *terms_of(map(kind.terms, added)))

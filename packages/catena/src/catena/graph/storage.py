@@ -22,7 +22,7 @@ from catena.graph.options import FORMAT, GraphOptions, Node, TermEdges, function
 from catena.graph.semantic import NearestNodes
 from catena.graph.state import GraphState, ReadingOrder, compact
 from catena.graph.term_index import GrowingRows, NodeWords, TermIndex, Vocabulary
-from catena.model import Chunk, FrozenMetadata, plain_metadata
+from catena.model import Chunk, FrozenMetadata, PageBox, plain_metadata
 from catena.model.errors import LibraryError, MissingExtraError, ParameterError
 from catena.model.neighbourhood import SEMANTIC, STRUCTURAL
 from catena.store.derived import checksum
@@ -47,7 +47,8 @@ def to_line(node: Node | bytes) -> bytes:
     chunk = node.chunk
     said = plain_metadata(chunk.metadata, f"chunk {chunk.id!r}")
     fields = [getattr(chunk, name) for name in _OF_CHUNK]
-    line = json.dumps([*fields, said, node.titles, node.keywords, node.names, chunk.page_labels])
+    rest = [chunk.page_labels, chunk.boxes] if chunk.boxes else [chunk.page_labels]
+    line = json.dumps([*fields, said, node.titles, node.keywords, node.names, *rest])
     return line.encode("ascii")
 
 
@@ -56,9 +57,11 @@ def to_node(line: Node | bytes) -> Node:
     if isinstance(line, Node):
         return line
     fields = [tuple(each) if isinstance(each, list) else each for each in json.loads(line)]
-    metadata, titles, keywords, names, *labels = fields[len(_OF_CHUNK) :]  # lines of older graphs have no labels
+    metadata, titles, keywords, names, *more = fields[len(_OF_CHUNK) :]
+    placed: list[Any] = [*more, None, ()]  # lines of older graphs have no labels
     of_chunk: dict[str, Any] = dict(zip(_OF_CHUNK, fields, strict=False))
-    chunk = Chunk(**of_chunk, page_labels=labels[0] or None if labels else None, metadata=FrozenMetadata(metadata))
+    of_chunk |= {"page_labels": placed[0] or None, "boxes": tuple(PageBox(*box) for box in placed[1] or ())}
+    chunk = Chunk(**of_chunk, metadata=FrozenMetadata(metadata))
     return Node(chunk=chunk, titles=titles, keywords=keywords, names=names)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from catena.effects import Embed, Expand, FetchById, FetchNodes, Graph, Step, ask
 from catena.graph.paper_scorer import KINDS, PathEncoding, node_text, path_text
 from catena.graph.scoring import unit_vector
-from catena.model import Chunk, EvaluationError, ParameterError, as_tuples, check_options, digest
+from catena.model import Checked, Chunk, EvaluationError, ParameterError, as_tuples, check_options, digest
 from catena.text.files import read_objects
 
 
@@ -67,7 +67,7 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingOptions:
+class TrainingOptions(Checked):
     """Options of the training of a network.
 
     Attributes:
@@ -96,9 +96,6 @@ class TrainingOptions:
     patience: Annotated[int, Ge(1)] = 3
     seed: Annotated[int, Ge(0)] = 0
     device: Literal["auto", "cpu", "cuda"] | str = "auto"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catena.effects.steps import DescribeEdges, Failed, FetchNodes, FindCovering, Step, ask
 from catena.graph.frontier import (
@@ -30,7 +31,7 @@ from catena.graph.frontier import (
     takeable,
 )
 from catena.graph.options import Strategy, WalkOptions
-from catena.graph.scoring import Scorer, SimilarityScorer, WalkQuestion
+from catena.graph.scoring import FeatureScorer, Scorer, SimilarityScorer, WalkQuestion, idf_of
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Provenance, Ranking, Scale
 from catena.model.errors import MissingServiceError, ParameterError
 from catena.model.neighbourhood import Neighbourhood, Nodes
@@ -47,9 +48,9 @@ class WalkResult:
     """The ranking and the chains of a walk.
 
     Attributes:
-        ranking: the visited chunks, in order, then the rest of the first ranking; in `Scale.RANK`, score `1 / place`.
-            A visited chunk has a provenance of route "graph": its place in the walk and its score, in the unit of
-            the scorer.
+        ranking: the visited chunks, in order, then the rest of the first ranking, or both by how sure they are (see
+            `walk`); in `Scale.RANK`, score `1 / place`. A visited chunk has a provenance of route "graph": its place
+            in the walk and its score, in the unit of the scorer.
         chains: from each seed on, hop by hop; together they hold the visited chunks.
     """
 
@@ -76,10 +77,15 @@ def walk(
 ) -> Step[WalkResult]:
     """Walk over the graph from a first ranking; return the chunks found, with the reason for each hop.
 
+    Where `options.keep_sure`, what the first ranking is sure of keeps its place. A hit is as sure as
+    `lexical^2 * covered`: its score by the lexical route over the best one there (1 where no hit has one), and the
+    share of the question's words, by rarity, that its document's hits hold together; at least as sure as those behind
+    it, and the first surer than any hop. A hop is as sure as its chance against all other candidates, and no surer
+    than the hops before it. The surest come first, of equals the hit.
+
     Args:
         question: as `catena.graph.scoring.pose` gives it; with keywords where the seeds are sought by them.
-        ranking: of any retriever over the graph's chunks; hits that the graph does not have keep their order behind
-            the visited chunks.
+        ranking: of any retriever over the graph's chunks; hits that the graph does not have keep their order.
         options: how.
         scorer: of candidates; `SimilarityScorer()` by default.
         k: length of the ranking, >= 0.
@@ -112,11 +118,29 @@ def walk(
         allows=allows,
         limit=min(options.takes, k),
     )
-    budget = TokenBudget(options.budget_tokens, {chunk_id: hit.chunk for chunk_id, hit in first.hits.items()})
+    sure = sureness(context) if _keeps_sure(context) else {}
+    if sure:  # a hop is worth its while where it is surer than the last hit that is wanted
+        is_bound = len(sure) >= k > 0 and options.budget_tokens is None
+        least = sorted(sure.values(), reverse=True)[k - 1] if is_bound else -1.0
+        context = replace(context, limit=options.takes, least=least)
+    chunks = {chunk_id: hit.chunk for chunk_id, hit in first.hits.items()}
+    budget = TokenBudget(None if sure else options.budget_tokens, chunks)
     seeds = yield from find_seeds(context, budget)
     visited = (yield from _STRATEGIES[options.strategy](context, seeds, budget)) if seeds else WalkPaths((), ())
+    yield from budget.fetch([node.id for node in visited.order])
+    hits = yield from _merged(context, visited.order, sure, k, budget)
+    if sure:
+        placed = {hit.chunk.id for hit in hits}
+        visited = WalkPaths((), _from_roots([node for node in visited.order if node.id in placed]))
     chains = yield from _chains(context, visited, budget)
-    return WalkResult((yield from _merged(context, visited, ranking, k, budget)), chains)
+    return WalkResult(replace(ranking, hits=hits, scale=Scale.RANK), chains)
+
+
+def _keeps_sure(context: WalkContext) -> bool:
+    options = context.options
+    if options.keep_sure is not None:
+        return options.keep_sure
+    return options.fill and options.strategy == "best_first" and isinstance(context.scorer, FeatureScorer)
 
 
 def _pool(first: FirstRanking, words: tuple[str, ...], size: int) -> Step[Nodes]:
@@ -160,7 +184,7 @@ def _first(context: WalkContext, budget: TokenBudget, most: int) -> Step[list[Vi
 def _scored(context: WalkContext, budget: TokenBudget, most: int) -> Step[list[VisitedNode]]:
     if not context.pool.ids:
         return []
-    frontier = yield from pool_frontier(context)
+    frontier = pool_frontier(context)
     scores = yield from scored(context, context.pool.take(np.empty(0, dtype=np.intp)), frontier)
     ranked = ((row, float(scores[row])) for row in frontier.ordered(scores))
     return (yield from _affordable(budget, context.pool, ranked, min(most, context.limit)))
@@ -245,31 +269,33 @@ def best_first(context: WalkContext, seeds: Sequence[VisitedNode], budget: Token
     """
     options, visited = context.options, list(seeds)
     path, depths = path_of(visited), {node.id: 1 for node in visited}
-    frontier = yield from empty_frontier(context)
-    expanded, best = 0, -np.inf
+    frontier = empty_frontier(context)
+    expanded = 0
     while len(visited) < context.limit:
         for place in range(expanded, min(len(visited), options.expand)):
             last = visited[place].id
             near = yield from neighbours(context, [last])
             follow = depths[last] < options.max_length
-            frontier = yield from extended(context, frontier, near, last, place, follow=follow)
+            frontier = extended(context, frontier, near, last, place, follow=follow)
             expanded = place + 1
         frontier = frontier.without(depths)
         if not len(frontier):
             break
         scores = yield from scored(context, path, frontier)
         too_long: list[str] = []
-        for node in takeable(context, path, frontier, scores, best):
+        for node in takeable(path, frontier, scores):
             if (yield from budget.pay(node.id)):
+                node = replace(node, chance=min(node.chance, visited[-1].chance))  # noqa: PLW2901
                 break
             too_long.append(node.id)
         else:
+            break
+        if node.chance <= context.least:  # nor would what comes after it take a place
             break
         frontier = frontier.without(too_long)
         visited.append(node)
         path = concatenated([path, node.row])
         depths[node.id] = depths.get(node.came_from, 0) + 1
-        best = max(best, node.score)
     return WalkPaths(tuple(visited), _from_roots(visited))
 
 
@@ -384,7 +410,7 @@ def _within_limits(
 
 
 def _continuations(context: WalkContext, near: Neighbourhood, path: Path) -> Step[Path]:
-    """Return the next nodes that one path may visit, best first, down to where it stops early.
+    """Return the next nodes that one path may visit, best first.
 
     Args:
         context: of the walk.
@@ -392,14 +418,13 @@ def _continuations(context: WalkContext, near: Neighbourhood, path: Path) -> Ste
         path: seed first.
     """
     nodes = path_of(path)
-    frontier = yield from empty_frontier(context)
-    frontier = yield from extended(context, frontier, near, path[-1].id, len(path) - 1)
+    frontier = empty_frontier(context)
+    frontier = extended(context, frontier, near, path[-1].id, len(path) - 1)
     frontier = frontier.without(nodes.ids)
     if not len(frontier):
         return ()
     scores = yield from scored(context, nodes, frontier)
-    best = max((node.score for node in path[1:]), default=-np.inf)
-    return tuple(takeable(context, nodes, frontier, scores, best))
+    return tuple(takeable(nodes, frontier, scores))
 
 
 def _by_depth(paths: Sequence[Path]) -> Path:
@@ -419,30 +444,57 @@ _STRATEGIES: Mapping[Strategy, _Strategy] = {"best_first": best_first, "paper": 
 # The result: chains with the reason for each hop, and the ranking.
 
 
-def _merged(context: WalkContext, visited: WalkPaths, first: Ranking, k: int, budget: TokenBudget) -> Step[Ranking]:
-    """Return the visited chunks, in order, then the rest of the first ranking, k hits at most.
+def sureness(context: WalkContext) -> dict[str, float]:
+    """Return how sure each hit of the first ranking is, by id: see `walk`; those behind the pool are not."""
+    first, pool, idf = context.first, context.pool, idf_of(context.question)
+    documents = [first.hits[chunk_id].chunk.document_id for chunk_id in pool.ids]
+    held: dict[str, NDArray[np.bool_]] = {}
+    for document, words in zip(documents, pool.counts > 0, strict=True):
+        held[document] = held.get(document, False) | words
+    total = float(idf.sum())
+    covered = {document: float(words @ idf) / total if total else 1.0 for document, words in held.items()}
+    alone = {
+        chunk_id: covered[document] * (first.lexical.get(chunk_id, 0.0) ** 2 if first.lexical else 1.0)
+        for chunk_id, document in zip(pool.ids, documents, strict=True)
+    }
+    sure, least = {}, 0.0
+    for chunk_id, rank in reversed(first.ranks.items()):
+        least = max(least, alone.get(chunk_id, 0.0)) if rank > 1 else np.inf
+        sure[chunk_id] = least
+    return sure
 
-    A score is `1 / place`, in `Scale.RANK`: scores of the walk and of the first ranking do not compare.
+
+def _merged(
+    context: WalkContext, visited: Path, sure: Mapping[str, float], k: int, budget: TokenBudget
+) -> Step[tuple[Hit, ...]]:
+    """Return the visited chunks, then the first ranking, or both by how sure they are; k that can be paid for.
+
+    A score is `1 / place`, in `Scale.RANK`: scores of the walk and of the first ranking do not compare. Where `sure`
+    says nothing, what was visited is paid for already.
     """
+    first, order = (
+        context.first,
+        [*(node.id for node in visited), *(context.first.hits if context.options.fill else ())],
+    )
+    if sure:
+        ranked = [(-value, 0, first.ranks[chunk_id], chunk_id) for chunk_id, value in sure.items()]
+        hops = [(-node.chance, 1, place, node.id) for place, node in enumerate(visited)]
+        order, budget.left = [chunk_id for *_, chunk_id in sorted([*ranked, *hops])], context.options.budget_tokens
+    ways = {node.id: (Provenance(route=ROUTE, rank=i, score=node.score),) for i, node in enumerate(visited, start=1)}
     hits: list[Hit] = []
-    for rank, node in enumerate(visited.order, start=1):
-        if node.id in budget.chunks:
-            way = Provenance(route=ROUTE, rank=rank, score=node.score)
-            known = context.first.hits.get(node.id)
-            hits.append(Hit(budget.chunks[node.id], 0.0, (*(known.provenance if known else ()), way)))
-    walked = {node.id for node in visited.order}
-    for chunk_id, hit in context.first.hits.items():
-        if len(hits) >= k or not context.options.fill:
+    for chunk_id in dict.fromkeys(order):
+        if len(hits) >= k:
             break
-        if chunk_id not in walked and (yield from budget.pay(chunk_id)):
-            hits.append(hit)
-    placed = tuple(Hit(hit.chunk, 1.0 / place, hit.provenance) for place, hit in enumerate(hits[:k], start=1))
-    return replace(first, hits=placed, scale=Scale.RANK)
+        is_paid = chunk_id in ways and not sure
+        if chunk_id in budget.chunks and (is_paid or (yield from budget.pay(chunk_id))):
+            known = first.hits[chunk_id].provenance if chunk_id in first.hits else ()
+            provenance = (*known, *ways.get(chunk_id, ()))
+            hits.append(Hit(budget.chunks[chunk_id], 1.0 / (len(hits) + 1), provenance))
+    return tuple(hits)
 
 
 def _chains(context: WalkContext, visited: WalkPaths, budget: TokenBudget) -> Step[tuple[Chain, ...]]:
     """Return the chains; a path that visits a chunk which is gone by now ends before it."""
-    yield from budget.fetch([node.id for node in visited.order])
     edges = yield from _edges([node for path in visited.paths for node in path])
     said = _words_as_said(context.question)
     chains = (_chain(path, edges, said, budget.chunks) for path in visited.paths)

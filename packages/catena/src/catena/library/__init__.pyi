@@ -1,10 +1,12 @@
 from .ask import SearchOptions as SearchOptions
 from .ask import SegmentSearchOptions as SegmentSearchOptions
 from .ask import answer_from_step as answer_from_step
+from .ask import boxed as boxed
+from .ask import cells_step as cells_step
 from .ask import check_graph_step as check_graph_step
 from .ask import figures_step as figures_step
 from .ask import graph_step as graph_step
-from .ask import passages_step as passages_step
+from .ask import read_step as read_step
 from .ask import search_step as search_step
 from .ask import segments_step as segments_step
 from .ask import views_step as views_step

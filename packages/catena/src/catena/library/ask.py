@@ -11,53 +11,42 @@ None for an option means its default, everywhere. What the library holds is aske
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
-from catena.answering.answers import AnswerOptions, SegmentAnswer, answer_from
-from catena.effects import CheckGraph, Failed, FetchDocuments, Holdings, Inspect, Step
-from catena.enrichment.entities import QueryEntities, query_entities
+from catena.answering import (
+    AnswerOptions,
+    Citation,
+    SegmentAnswer,
+    ValuedSegment,
+    VerifiedQuote,
+    answer_from,
+    looked_up,
+)
+from catena.effects import CheckGraph, Failed, FetchDocuments, FetchPlaces, Holdings, Inspect, Step, ask, ask_if_known
+from catena.enrichment.entities import Detector, QueryEntities, query_entities
 from catena.graph import GraphResult, GraphSearch, PaperScorer, search_graph, widen
-from catena.model import Hit, Ranking, Segment, Where
+from catena.model import Chunk, Degraded, Hit, PageBox, Ranking, Segment, Unknown, Where, check_given, filters
 from catena.model.errors import FilterError, LibraryError, MissingServiceError, ParameterError, ServerError
-from catena.model.filters import checked
-from catena.model.options import check_given
-from catena.retrieval.fusion import Fusion, ScoreFusion
-from catena.retrieval.multi_route import retrieve
-from catena.retrieval.routes import (
-    DEFAULT_ROUTES,
-    OnRouteError,
-    OnUnknown,
-    QuestionLimits,
-    Route,
-    dense,
-    dense_by_texts,
-    routes_named,
-)
-from catena.retrieval.section_search import (
-    SECTION_FUSION,
-    SECTION_ROUTES,
-    ReadingOptions,
-    ViewSearch,
-    check_budget,
-    read_passages,
-    search_views,
-)
-from catena.retrieval.tuning import Tuned
-from catena.retrieval.view_search import search_figures
+from catena.retrieval import Fusion, OnUnknown, ScoreFusion, Tuned, dense, retrieve, search_figures
+from catena.retrieval.cells import FoundCell, rank_cells
+from catena.retrieval.reading import ReadingOptions, check_budget, read_passages
+from catena.retrieval.routes import DEFAULT_ROUTES, OnRouteError, QuestionLimits, Route, dense_by_texts, routes_named
+from catena.retrieval.section_search import SECTION_FUSION, SECTION_ROUTES, ViewSearch, search_views
 from catena.segments import Extraction, PlaceChunks, SegmentSearch, find_segments
-from catena.structure.passages import PASSAGE, PASSAGE_TOKENS
+from catena.structure.passages import PASSAGE, slice_of
+from catena.text import equal_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from catena.answering.integration import ValuedSegment
-    from catena.enrichment.entities import Detector
     from catena.library.pipeline import Preparation
-    from catena.model import Unknown
 
-BUDGET_TOKENS = 1_000  # of all passages together
+Found = TypeVar("Found", Ranking, GraphResult, Extraction)
+Noted = TypeVar("Noted", Ranking, Extraction)
+
+BUDGET_TOKENS = 1_000  # of all that is read
+_CHUNKS_OF_CELLS = 60  # that are looked into for cells
+_TOKENS_A_HIT = 100  # of a budget: fewer than a chunk has, so that there is something to choose from
 _PASSAGES = SECTION_ROUTES[-1]  # the route over the passages of long chunks
 
 
@@ -82,11 +71,14 @@ class SegmentSearchOptions(TypedDict, total=False):
 class SearchOptions(SegmentSearchOptions, total=False):
     """Options of a search for chunks; `catena.retrieval.multi_route.retrieve` explains each.
 
-    `k` is how many hits there are at most, 10 where it is not given; 0 returns none.
+    `k` is how many hits there are at most, 10 where it is not given; 0 returns none. `graph`: whether a walk over the
+    library's graph adds what the first ranking is not sure of, see `catena.graph.walk`; None: where the library is in
+    a folder and has a graph, and no routes are named.
     """
 
     k: int | None
     depth: int | None
+    graph: bool | None
 
 
 def usual_formula(routes: Sequence[str] | Mapping[str, Route] | None, *, has_passages: bool) -> ScoreFusion:
@@ -116,17 +108,56 @@ def search_step(
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
         ModelMismatchError: the weights were tuned with another model than that of the vectors.
     """
-    how, _ = yield from _resolved(options, SECTION_ROUTES)
+    how, held = yield from _resolved(options, SECTION_ROUTES, asks_graph=True)
+    over_graph = how.pop("graph", None)
+    if over_graph:
+        yield from check_graph_step()
+    elif over_graph is None and held.graph:
+        (checked,) = yield [CheckGraph()]
+        over_graph = not isinstance(checked, Failed)
     if not detectors:
-        return (yield from retrieve(question, **how))
+        return (yield from _ranked(question, how, over_graph=bool(over_graph)))
     found: QueryEntities = yield from query_entities(
         question, detectors, on_error=how.get("on_route_error", "degrade")
     )
-    ranking = yield from retrieve(question, **{**how, "entities": (*how.get("entities", ()), *found.names)})
+    how["entities"] = (*how.get("entities", ()), *found.names)
+    ranking = yield from _ranked(question, how, over_graph=bool(over_graph))
     return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
 
 
-def passages_step(
+def cells_step(
+    question: str, options: SearchOptions | None = None, *, detectors: Sequence[Detector] = ()
+) -> Step[tuple[FoundCell, ...]]:
+    """Return the k cells of tables that fit a question best, see `rank_cells`.
+
+    They are of the best 60 tables, and of the best 60 chunks that are no tables: sections have tables inside.
+
+    Raises:
+        ParameterError, FilterError, RouteError: as of `search_step`.
+    """
+    k, where = (options or {}).get("k"), (options or {}).get("where")
+    asked: SearchOptions = {**(options or {}), "k": _CHUNKS_OF_CELLS}
+    ranking = yield from search_step(question, asked, detectors=detectors)
+    asked["where"] = {"kind": "table"} if where is None else {"$and": [where, {"kind": "table"}]}
+    tables = yield from search_step(question, asked, detectors=detectors)
+    others = [hit for hit in ranking.hits if hit.chunk.kind != "table"]
+    return rank_cells(question, replace(tables, hits=(*tables.hits, *others)), k=10 if k is None else k)
+
+
+def _ranked(question: str, how: dict[str, Any], *, over_graph: bool) -> Step[Ranking]:
+    """Rank by the routes, and by a walk from there; where this changes no place, the routes' scores stay."""
+    if not over_graph:
+        return (yield from _noted((yield from retrieve(question, **how)), how["where"]))
+    k, tolerated = how.pop("k", 10), how.get("on_route_error", "degrade")
+    walk = GraphSearch(routes=how.pop("routes"), fusion=how.pop("fusion"), on_graph_error=tolerated)
+    walk = replace(walk, depth=max(1, min(walk.depth, how.get("depth", walk.depth))))  # a route gives no more hits
+    found = yield from search_graph(question, walk, k=k, **how)
+    first = replace(found.first.top(k), degraded=found.ranking.degraded)
+    same = [hit.chunk.id for hit in first.hits] == [hit.chunk.id for hit in found.ranking.hits]
+    return (yield from _noted(first if same else found.ranking, how["where"]))
+
+
+def read_step(
     question: str,
     options: SearchOptions | None = None,
     *,
@@ -136,18 +167,20 @@ def passages_step(
     detectors: Sequence[Detector] = (),
     preparation: Preparation | None = None,
 ) -> Step[Ranking]:
-    """Return the passages of the best chunks that say most about a question, as many as fit into a budget.
+    """Return the best text for a budget of tokens: what says most about a question in the best chunks.
 
-    They are exact slices with pages and lines of their own, and obey `where` with these, too.
+    Sentences are chosen, and those that stand side by side are one passage, so that a larger budget gives longer ones
+    and then whole chunks. They are exact slices with pages and lines of their own, and obey `where` with these, too.
 
     Args:
         question: as typed.
-        options: of the search for chunks, see `SearchOptions`; `k` is how many are looked into.
+        options: of the search for chunks, see `SearchOptions`; `k` is how many are looked into: by default 30, or one
+            for each 100 tokens of a larger budget.
         budget_tokens: of all passages together, 1,000 by default.
-        reading: how many chunks are looked into, and how their passages are ranked.
+        reading: how sentences are ranked, and how many chunks are looked into where `k` does not say it.
         views: find the chunks under several views, in place of routes and names.
         detectors: as of `search_step`.
-        preparation: of the library: how long its passages are.
+        preparation: of the library.
 
     Raises:
         ParameterError, FilterError, RouteError: as of `search_step`.
@@ -157,27 +190,21 @@ def passages_step(
     budget = BUDGET_TOKENS if budget_tokens is None else budget_tokens
     check_budget(budget)
     asked: SearchOptions = {**(options or {})}
-    if asked.get("k") is None:
-        asked["k"] = (reading or ReadingOptions()).hits
+    if asked.get("graph") is None:  # the places that a walk gives say less of a passage than scores do
+        asked["graph"] = False
+    usual = ReadingOptions()
+    reading = reading or replace(usual, hits=max(usual.hits, budget // _TOKENS_A_HIT))
+    k, where = asked.get("k"), asked.get("where")
+    asked["k"] = reading.hits if k is None else k
     if views is None:
         ranking = yield from search_step(question, asked, detectors=detectors)
     else:
-        ranking = yield from views_step(
-            question, views, k=asked["k"], where=asked.get("where"), preparation=preparation
-        )
-    where = asked.get("where")
+        ranking = yield from views_step(question, views, k=asked["k"], where=where, preparation=preparation)
     if where is not None:
-        where = checked(where, (yield from _held(fields=True)).fields)
-    return (
-        yield from read_passages(
-            question,
-            ranking,
-            budget_tokens=budget,
-            passage_tokens=PASSAGE_TOKENS if preparation is None else preparation.passage_tokens,
-            options=reading,
-            where=where,
-        )
-    )
+        where, _ = yield from _held(where)
+    if k is not None:
+        reading = replace(reading, hits=max(1, len(ranking.hits)))
+    return (yield from read_passages(question, ranking, budget_tokens=budget, options=reading, where=where))
 
 
 def views_step(
@@ -205,15 +232,15 @@ def views_step(
     how = ViewSearch() if how is None else how
     if not isinstance(how, ViewSearch):
         raise ParameterError("how", how, "ViewSearch(views=..., rule=...) or None")
-    held = yield from _held(views=None, fields=where is not None)
+    where, held = yield from _held(where, views=None)
     made = () if preparation is None else tuple(maker.kind for maker in preparation.views)
     missing = [kind for kind in how.views if kind not in (*held.views, *made)]
     if missing and held.views:
         kinds = ", ".join(held.views)
         what = f"kinds of view that this library holds ({kinds}); Preparation(views=...) makes others"
         raise ParameterError("views", missing, what)
-    where = checked(where, held.fields)
-    return (yield from search_views(question, how, k=3 if k is None else k, where=where))
+    k = 3 if k is None else k
+    return (yield from _noted((yield from search_views(question, how, k=k, where=where)), where))
 
 
 def segments_step(
@@ -244,7 +271,7 @@ def segments_step(
             raise FilterError(where, "the chunks come from a retriever of your own; filter inside it")
         return (yield from find_segments(question, how, ranked=ranked, place=place))
     search, _ = yield from _resolved(options, DEFAULT_ROUTES)
-    return (yield from find_segments(question, how, **search))
+    return (yield from _noted((yield from find_segments(question, how, **search)), search["where"]))
 
 
 def answer_step(
@@ -288,12 +315,8 @@ def answer_from_step(
         ServiceError: the model failed.
     """
     ids = tuple(dict.fromkeys(map(_document_of, segments)))
-    (documents,) = yield [FetchDocuments(ids=ids)]
-    if isinstance(documents, Failed):
-        if not isinstance(documents.error, MissingServiceError):  # passages need no store
-            raise documents.error
-        documents = ()
-    whole = [document for document in documents if document is not None]
+    documents = yield from ask_if_known(FetchDocuments(ids=ids))
+    whole = [document for document in documents or () if document is not None]
     return (yield from answer_from(question, segments, answering, nowhere=nowhere, documents=whole))
 
 
@@ -316,10 +339,12 @@ def graph_step(
     """
     how = _walk(how)
     options: SearchOptions = {"routes": how.routes, "fusion": how.fusion, "where": where}
-    search, held = yield from _resolved(options, DEFAULT_ROUTES)
+    search, held = yield from _resolved(options, SECTION_ROUTES)
     yield from _check_walk(how, held)
     how = replace(how, routes=search["routes"], fusion=search["fusion"])
-    return (yield from search_graph(question, how, k=10 if k is None else k, where=search["where"]))
+    where = search["where"]
+    found = yield from search_graph(question, how, k=10 if k is None else k, where=where)
+    return replace(found, ranking=(yield from _noted(found.ranking, where)))
 
 
 def widen_step(
@@ -343,9 +368,8 @@ def widen_step(
         LibraryError, ParameterError, FilterError, CatenaError: as of `graph_step`.
     """
     how = _walk(how)
-    held = yield from _held(fields=where is not None)
+    where, held = yield from _held(where)
     yield from _check_walk(how, held)
-    where = checked(where, held.fields)
     return (yield from widen(question, ranking, how, k=10 if k is None else k, where=where))
 
 
@@ -375,25 +399,89 @@ def figures_step(
         ParameterError, FilterError, RouteError: as of `search_step`.
     """
     search, _ = yield from _resolved({"where": where, "fusion": fusion}, DEFAULT_ROUTES)
-    return (
-        yield from search_figures(question, k=10 if k is None else k, where=search["where"], fusion=search["fusion"])
-    )
+    where = search["where"]
+    found = yield from search_figures(question, k=10 if k is None else k, where=where, fusion=search["fusion"])
+    return (yield from _noted(found, where))
 
 
-def _resolved(options: SegmentSearchOptions | None, usual: Sequence[str]) -> Step[tuple[dict[str, Any], Holdings]]:
+Cited: TypeAlias = Hit | Chunk | Segment | FoundCell | VerifiedQuote | Citation
+"""Something found, or a quote of an answer."""
+
+
+def boxes_step(found: Cited, quote: str = "") -> Step[tuple[PageBox, ...]]:
+    """Return where something found is printed: one box for each line; none where that is not known.
+
+    Args:
+        found: a hit, a chunk, a segment, a cell, a verified quote, or the citation of one.
+        quote: words of it; all of it by default.
+
+    Raises:
+        ParameterError: it has no such words, word for word; the message names it, and what stands there.
+    """
+    if isinstance(found, FoundCell):
+        chunk, cell = found.hit.chunk, found.cell
+        found = slice_of(chunk, cell.start - chunk.start, cell.end - chunk.start)
+    piece = found.chunk if isinstance(found, Hit) else found.quote if isinstance(found, Citation) else found
+    start, end = piece.start or 0, piece.end or 0
+    if quote:
+        if isinstance(piece, VerifiedQuote):
+            of, text, parts = piece.document_id or "", piece.printed, piece.place.parts
+            piece = Chunk(id="", document_id=of, position=0, start=start, end=end, text=text, **parts)
+        seen = looked_up(quote, piece)
+        start, end = seen.start or 0, seen.end or 0
+    (places,) = yield from ask([FetchPlaces(spans=((piece.document_id or "", start, end),))])
+    boxes: tuple[PageBox, ...] = places[0].boxes
+    return boxes
+
+
+Piece: TypeAlias = Chunk | Segment
+_HELD = ("hits", "ranking", "chains", "hops", "segments", "segment", "chunk")  # fields on the way to a piece
+
+
+def boxed(asked: Step[Found]) -> Step[Found]:
+    """Return what was found with the boxes of its chunks or segments, as far as they do not say them already."""
+    found: Found = yield from asked
+    pieces: dict[tuple[str, int, int], Piece] = {}
+    _changed(found, lambda piece: pieces.setdefault(_span(piece), piece))
+    spans = tuple(span for span, piece in pieces.items() if not piece.boxes)
+    places = (yield from ask_if_known(FetchPlaces(spans=spans))) if spans else None
+    known = {span: place.boxes for span, place in zip(spans, places or (), strict=places is not None)}
+    boxes: Found = _changed(found, lambda piece: replace(piece, boxes=piece.boxes or known.get(_span(piece), ())))
+    return boxes
+
+
+def _changed(found: Any, change: Callable[[Piece], Piece]) -> Any:
+    """Return a result of a search with each of its chunks or segments changed."""
+    if isinstance(found, Chunk | Segment):
+        return change(found)
+    if isinstance(found, tuple):
+        return tuple(_changed(each, change) for each in found)
+    held = (each.name for each in fields(found) if each.name in _HELD)
+    return replace(found, **{name: _changed(getattr(found, name), change) for name in held})
+
+
+def _span(piece: Piece) -> tuple[str, int, int]:
+    return piece.document_id, piece.start, piece.end
+
+
+def _resolved(
+    options: SegmentSearchOptions | None, usual: Sequence[str], *, asks_graph: bool = False
+) -> Step[tuple[dict[str, Any], Holdings]]:
     """Return what `retrieve` takes for these options, each None replaced by its default, and what the store holds.
 
     Args:
         options: as given.
         usual: the routes that are asked where none is named; "passages" only of a store that has some.
+        asks_graph: whether it matters if the library has a graph; not where routes are named, or it was said.
     """
     given: dict[str, Any] = {name: value for name, value in (options or {}).items() if value is not None}
     check_given({name: value for name, value in given.items() if name != "where"}, SearchOptions)  # see `checked`
-    where, fusion = given.get("where"), given.get("fusion")
+    where: Where | None = given.get("where")
+    fusion = given.get("fusion")
     asked = given.get("routes", usual)
-    held = yield from _held(views=(PASSAGE,) if _PASSAGES in asked else (), fields=where is not None)
+    graph = asks_graph and not given.keys() & {"routes", "graph"}
+    given["where"], held = yield from _held(where, views=(PASSAGE,) if _PASSAGES in asked else (), graph=graph)
     has_passages = PASSAGE in held.views
-    given["where"] = checked(where, held.fields)
     given.setdefault("routes", usual if has_passages else DEFAULT_ROUTES)
     if texts := given.pop("embedded_texts", None):
         given["routes"] = _by_texts(given["routes"], texts)
@@ -409,16 +497,32 @@ def _by_texts(routes: Sequence[str] | Mapping[str, Route], texts: Sequence[str])
     return {name: instead if route is dense else route for name, route in named.items()}
 
 
-def _held(*, views: tuple[str, ...] | None = (), fields: bool = False) -> Step[Holdings]:
-    """Ask what the library holds: the first request of every question."""
+def _held(
+    where: Where | None = None, *, views: tuple[str, ...] | None = (), graph: bool = False
+) -> Step[tuple[Where | None, Holdings]]:
+    """Ask what the library holds, the first request of every question; return a filter in its words, and that."""
+    if where is not None:
+        filters.check(where)
+    names = () if where is None else (filters.ALIASES.get(name, name) for name in filters.compared_in(where))
+    compared = tuple(name for name in names if name not in filters.EXACT)
     held: Holdings | Failed
-    (held,) = yield [Inspect(views=views, fields=fields)]
+    (held,) = yield [Inspect(views=views, fields=where is not None, graph=graph, values=compared)]
     if isinstance(held, Failed):
         # who answers searches without a store need not know; of a server out of reach its own routes tell
-        if isinstance(held.error, MissingServiceError | ServerError):
-            return Holdings()
-        raise held.error
-    return held
+        if not isinstance(held.error, MissingServiceError | ServerError):
+            raise held.error
+        held = Holdings()
+    where = filters.checked(where, held.fields)
+    return where and filters.spelled(where, held.values, equal_to), held
+
+
+def _noted(found: Noted, where: Where | None) -> Step[Noted]:
+    """Return what was found; where that is nothing, with a note of the value in the filter that stands nowhere."""
+    if where is None or (found.hits if isinstance(found, Ranking) else found.segments):
+        return found
+    (held,) = yield [Inspect(values=filters.compared_in(where, filters.COMPARING))]
+    why = "" if isinstance(held, Failed) else filters.nowhere_in_filter(where, held.values)
+    return replace(found, degraded=(*found.degraded, Degraded("filter", why))) if why else found
 
 
 def _walk(how: GraphSearch | None) -> GraphSearch:

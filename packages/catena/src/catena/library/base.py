@@ -4,37 +4,56 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from catena.answering.answers import AnswerOptions, SegmentAnswer
-from catena.effects import Graph, Plan, Services, Step, Store, Tariff, arun, as_core, one_state, plan, run
+from catena.backends.embedders import embedder_named
+from catena.effects import (
+    Graph,
+    Inspect,
+    Plan,
+    Services,
+    Step,
+    Store,
+    Tariff,
+    arun,
+    as_core,
+    ask,
+    one_state,
+    plan,
+    run,
+)
 from catena.enrichment.entities import Detector
 from catena.graph.search import GraphResult, GraphSearch
 from catena.library.ask import (
+    Cited,
     SearchOptions,
     SegmentSearchOptions,
     answer_step,
+    boxes_step,
+    cells_step,
     figures_step,
     graph_step,
-    passages_step,
+    read_step,
     search_step,
     segments_step,
     usual_formula,
     views_step,
     widen_step,
 )
-from catena.library.discovery import discover, is_gone
+from catena.library.discovery import discover, is_below, is_gone, path_text
 from catena.library.file_ingestion import STOPPING, UNCHANGED, FileIngestion, HeldDocuments
 from catena.library.ingestion import PLANNED_ANSWERS
 from catena.library.pipeline import Preparation, embed
-from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, Ranking, Segment, Where
+from catena.model import Chunk, Document, Entry, Figure, Hit, Outcome, PageBox, Ranking, Segment, Where
 from catena.model.errors import CatenaError, DamagedLibraryError, LibraryError, ParameterError, UnknownDocumentError
 from catena.model.figures import FIGURE
+from catena.model.filters import MOST_VALUES
 from catena.model.options import checked_names
-from catena.retrieval import CorpusStatistics, Fusion, ReadingOptions, Route, ScoreFusion, Tuned, ViewSearch, adapted
+from catena.retrieval import FoundCell, Fusion, ReadingOptions, Route, ScoreFusion, Tuned, ViewSearch
 from catena.segments import Extraction, SegmentSearch
 from catena.structure.passages import PASSAGE, section_segment
 
@@ -53,6 +72,7 @@ Paths: TypeAlias = str | Path | Iterable[str | Path]
 T = TypeVar("T")
 
 _MODELS = {"llm": "a_language_model", "reranker": "a_reranker"}
+_MISSING = "that folder again, where its share can be mounted; Library.delete where its documents are to go"
 _OF_EMBEDDER = ("identity", "dim", "embed_documents", "embed_query")
 
 
@@ -117,6 +137,14 @@ class BaseLibrary(ABC):
     @property
     def _files(self) -> FileIngestion:
         return FileIngestion(self._store, self._services, self.preparation, self._home)
+
+    @property
+    def _moving(self) -> FileIngestion:
+        """Take files as `_files` does, and know which documents may stand elsewhere now."""
+        gone: dict[str, tuple[str, ...]] = {}
+        for document_id, fingerprint in self._gone():
+            gone[fingerprint] = (*gone.get(fingerprint, ()), document_id)
+        return replace(self._files, gone=gone)
 
     @property
     def services(self) -> Services:
@@ -263,37 +291,55 @@ class BaseLibrary(ABC):
         self._check_given({"llm": asks})
 
     @checked_names(SearchOptions.__annotations__)
-    def passages(
+    def read(
         self, query: str, *, budget_tokens: int | None = None, reading: ReadingOptions | None = None,
         views: ViewSearch | None = None, **options: Unpack[SearchOptions],
     ) -> Ranking:  # fmt: skip
-        """Return the passages that say most about a question, out of the best chunks, within a budget.
+        """Return the best text for a budget of tokens: what says most about a question in the best chunks.
 
-        Whole sections are long: where a budget holds one or two of them, this reads the best passages of the first
-        twenty instead. They are exact slices, with their pages and lines, and obey `where` with these.
+        Few tokens give sentences, more of them passages, and many whole chunks. They are exact slices, with their
+        pages and lines, and obey `where` with these. A larger budget reads the same and more.
 
         Args:
             query: as typed.
             budget_tokens: of all passages together; 1,000 by default.
-            reading: how many chunks are looked into, and how their passages are ranked.
+            reading: how sentences are ranked, and how many chunks are looked into.
             views: find the chunks under several views, as `search_views` does.
-            options: as for `search`; with `views`, `k` and `where` alone.
+            options: as for `search`; `k` is how many chunks are looked into, 30, or more for a budget above 3,000.
+                With `views`, `k` and `where` alone.
         """
-        step = passages_step(
+        step = read_step(
             query, options, budget_tokens=budget_tokens, reading=reading, views=views, preparation=self.preparation
         )
         return self._asked(step)
 
     @checked_names(SearchOptions.__annotations__)
-    async def apassages(
+    async def aread(
         self, query: str, *, budget_tokens: int | None = None, reading: ReadingOptions | None = None,
         views: ViewSearch | None = None, **options: Unpack[SearchOptions],
     ) -> Ranking:  # fmt: skip
-        """As `passages`, without blocking the event loop."""
-        step = passages_step(
+        """As `read`, without blocking the event loop."""
+        step = read_step(
             query, options, budget_tokens=budget_tokens, reading=reading, views=views, preparation=self.preparation
         )
         return await self._awaited(step)
+
+    passages, apassages = read, aread
+
+    @checked_names(SearchOptions.__annotations__)
+    def cells(self, query: str, **options: Unpack[SearchOptions]) -> tuple[FoundCell, ...]:
+        """Return the cells of tables that answer a question, best first, each with its row, its column and its place.
+
+        Args:
+            query: as typed: "What was net income in 2014?".
+            options: as for `search`; `k` is how many cells, 10 by default.
+        """
+        return self._asked(cells_step(query, options))
+
+    @checked_names(SearchOptions.__annotations__)
+    async def acells(self, query: str, **options: Unpack[SearchOptions]) -> tuple[FoundCell, ...]:
+        """As `cells`, without blocking the event loop."""
+        return await self._awaited(cells_step(query, options))
 
     @checked_names(SegmentSearchOptions.__annotations__)
     def segments(
@@ -394,10 +440,11 @@ class BaseLibrary(ABC):
         self._files.check_models()
         files = list(discover(paths, leave_out=self._left_out))
         outcomes: list[Outcome] = []
+        ingestion = self._moving
 
         def all_files() -> Step[None]:
             for path, source in files:
-                outcome, _ = yield from self._files.ingested(path, source, password, embedded=False)
+                outcome, _ = yield from ingestion.ingested(path, source, password, embedded=False)
                 outcomes.append(outcome)
 
         return plan(all_files(), self._services, tariff=tariff, stand_ins=PLANNED_ANSWERS), tuple(outcomes)
@@ -448,6 +495,20 @@ class BaseLibrary(ABC):
         """
         return self._store.figure(*self._figure_of(found))
 
+    def boxes(self, found: Cited, quote: str = "") -> tuple[PageBox, ...]:
+        """Return where something found, or a quote from it, is printed: page, and one box for each line.
+
+        A figure is one box. Nothing comes of text without pages, and of files indexed before places were kept.
+
+        Raises:
+            ParameterError: it has no such words; the message names it, and what stands there.
+        """
+        return self._asked(boxes_step(found, quote))
+
+    async def aboxes(self, found: Cited, quote: str = "") -> tuple[PageBox, ...]:
+        """As `boxes`, without blocking the event loop."""
+        return await self._awaited(boxes_step(found, quote))
+
     def figures(self, ranking: Ranking) -> tuple[tuple[Figure, Hit], ...]:
         """Return the figures of a ranking with their hits, best first; what was deleted since is left out."""
         found: list[tuple[Figure, Hit]] = []
@@ -474,6 +535,7 @@ class BaseLibrary(ABC):
         paths: Paths | Sequence[Document],
         *,
         password: str | None = None,
+        workers: int | None = None,
         progress: Callable[[Progress], None] | None = None,
         watch: Callable[[Event], None] | None = None,
         cancel: Cancel | None = None,
@@ -487,6 +549,19 @@ class BaseLibrary(ABC):
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
         return self._store.documents()
+
+    def values(self, field: str) -> tuple[Any, ...]:
+        """Return the values of a field by which chunks can be filtered, such as "company", sorted as text.
+
+        Raises:
+            ParameterError: nothing has such a field, or it has more than `catena.model.MOST_VALUES` values.
+        """
+        (held,) = self._asked(ask([Inspect(fields=True, values=(field,))]))
+        if held.values.get(field):
+            found: tuple[Any, ...] = held.values[field]
+            return found
+        allowed = f"one of {', '.join(sorted(held.fields))}, with at most {MOST_VALUES:,} values"
+        raise ParameterError("field", field, allowed)
 
     def get(self, document_id: str) -> Entry:
         """Return a document with its sections, chunks and views.
@@ -533,28 +608,47 @@ class BaseLibrary(ABC):
         """Return how each file that was ever given ended, by source."""
         return self._store.ledger()
 
-    def adapted(self) -> ScoreFusion:
-        """Return HiQA's formula with weights by the shape of this library: its headings, documents and pages.
-
-        For `search(fusion=...)`; not the default, see `catena.retrieval.tuning`. It reads every document.
-        """
-        with one_state(self._services):
-            ids = [info.id for info in self._store.documents()]
-            return adapted(CorpusStatistics.of(self._store.get(each, pictures=False) for each in ids))
-
     def document_id(self, path: str | Path) -> str:
         """Return the id of a file's document: its path relative to the folder of this library's files."""
         return self._files.document_id(path)
 
-    def vanished(self) -> tuple[str, ...]:
+    def vanished(self, below: Paths | None = None) -> tuple[str, ...]:
         """Return the ids of indexed files that are gone from disk; they are found until they are deleted.
 
         Documents that were not read from a file, and files whose names are no valid text, are left alone.
+
+        Args:
+            below: folders of which this is asked, and files; None is the whole library. A folder that is gone itself
+                may be a share that is not mounted: nothing can be said of its files.
+
+        Raises:
+            LibraryError: a folder in `below` is gone, and so are files that were in it.
         """
+        gone = tuple(document_id for document_id, _ in self._gone())
+        if below is None:
+            return gone
+        found: set[str] = set()
+        for root in [below] if isinstance(below, str | os.PathLike) else below:
+            there = {document_id for document_id in gone if is_below(document_id, root, self._home)}
+            folder = Path(root).parent if self.document_id(root) in there else root
+            if there and not os.path.isdir(folder):
+                held = sum(is_below(document_id, folder, self._home) for document_id in gone)
+                what = f"the folder {path_text(Path(folder))} is not there; what is held of it is kept ({held:,})"
+                raise LibraryError(self._place, what, _MISSING)
+            found |= there
+        return tuple(filter(found.__contains__, gone))
+
+    def _gone(self) -> Iterator[tuple[str, str]]:
+        """Yield id and fingerprint of each indexed file that is gone from disk."""
         home = os.path.abspath(self._home)
         files = {outcome.document_id for outcome in self._store.ledger()}
-        held = (info.id for info in self._store.documents())
-        return tuple(name for name in held if name in files and "\\" not in name and is_gone(name, home))
+        held = self._store.documents()
+        # older ledgers forgot the first of two files of one source: its twin is a file, so it was one
+        twins = {info.fingerprint for info in held if info.id in files and info.fingerprint}
+        for info in held:
+            is_file = info.id in files or info.fingerprint in twins
+            if is_file and "\\" not in info.id and is_gone(info.id, home):
+                yield info.id, info.fingerprint
 
     def _check_given(self, needed: Mapping[str, bool]) -> None:
         for name in (name for name, needs in needed.items() if needs and getattr(self._services, name) is None):
@@ -585,22 +679,26 @@ def services_given(
 
 
 def embedder_given(given: object) -> Embedder:
-    """Return an embedder as the core's, the shipped one for None.
+    """Return an embedder as the core's, the shipped one for None; see `catena.backends.embedder_named` for names.
 
     Raises:
+        MissingExtraError: it is a name, and its package is not installed.
         ParameterError: it is no `catena.effects.ports.Embedder`; the message says what it lacks.
     """
     if given is None:
         from catena.enrichment.static_embedding import StaticEmbedder
 
         return StaticEmbedder()
+    if isinstance(given, str):
+        return embedder_named(given)[0]
     embedder = as_core("embedder", given)
     is_made = not isinstance(embedder, type)
     lacking = [name for name in _OF_EMBEDDER if not hasattr(embedder, name)]
     if lacking or not is_made:
         what = f"which lacks {', '.join(lacking)}" if is_made else "a class, which is not yet made"
         allowed = (
-            f"an embedder with {', '.join(_OF_EMBEDDER)}, see catena.effects.Embedder; or None for the shipped one"
+            f"a name, an embedder with {', '.join(_OF_EMBEDDER)}, see catena.effects.Embedder; or None for the"
+            " shipped one"
         )
         shown = embedder.__name__ if isinstance(embedder, type) else type(embedder).__name__
         raise ParameterError("embedder", f"{shown}, {what}", allowed)

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from catena.model.errors import ParameterError
-from catena.parsing import SUPPORTED_SUFFIXES, path_given
+from catena.parsing import path_given, supported_suffixes
 
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte of a file's name
 
@@ -46,8 +46,9 @@ def discover_readable(paths: Iterable[str | Path]) -> Iterator[tuple[Path, str]]
         ParameterError: something is no path.
     """
     given = {os.path.abspath(path) for path in paths}
+    suffixes = supported_suffixes()
     for path, name in discover(paths):
-        if path.suffix.lower() in SUPPORTED_SUFFIXES or os.path.abspath(path) in given:
+        if path.suffix.lower() in suffixes or os.path.abspath(path) in given:
             yield path, name
 
 
@@ -75,6 +76,12 @@ def is_gone(document_id: str, home: str | Path) -> bool:
     except (OSError, ValueError):
         return False
     return False
+
+
+def is_below(document_id: str, root: str | Path, home: str | Path) -> bool:
+    """Return whether a document's file is, or was, `root`, or lies, or lay, in this folder or in one below it."""
+    place = os.path.normpath(os.path.join(path_text(Path(os.path.abspath(home))), document_id))
+    return Path(place).is_relative_to(path_text(Path(os.path.abspath(root))))
 
 
 def path_text(path: Path) -> str:

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
-from catena.effects import Complete, Recognise, Services, Step, as_core
+from catena.effects import Complete, Event, Recognise, Services, Step, as_core
 from catena.library.discovery import document_id_of
 from catena.library.ingestion import ingest, ingest_document
 from catena.library.pipeline import Preparation, embed, read
-from catena.model import Document, Entry, Outcome
-from catena.model.errors import (
-    CatenaError,
-    LibraryError,
-    MissingExtraError,
-    MissingServiceError,
-    ParameterError,
-    ParseError,
-)
-from catena.model.ids import digest
-from catena.parsing import SUPPORTED_SUFFIXES, file_bytes
+from catena.model import Document, Entry, Outcome, ParseError, digest
+from catena.model.errors import CatenaError, LibraryError, MissingExtraError, MissingServiceError, ParameterError
+from catena.parsing import cores, file_bytes, in_background, reader_of, supported_suffixes, usual_engine
 from catena.store.store import LibraryStore
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from catena.enrichment.views import Held
     from catena.model.layout import PageNote, Parsed
     from catena.model.vectors import ViewVectors
 
     Addition: TypeAlias = tuple[Entry, ViewVectors]
 
+T = TypeVar("T")
 Source: TypeAlias = Document | str | Path
 """A document already parsed, or the path of a file."""
 
@@ -63,6 +61,7 @@ class Input:
         content: its bytes, where they are at hand already; None reads `path`.
         known: fingerprint of the document as the index holds it whole, "" where it does not, or where its latest
             reading failed, so that it is read again; None asks the store.
+        reading: what another thread reads of it; None reads it when it is its turn.
     """
 
     path: Path
@@ -70,6 +69,20 @@ class Input:
     document_id: str
     content: bytes | None = field(default=None, repr=False)
     known: str | None = None
+    reading: Future[FileReading] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileReading:
+    """The result of reading a file; `parsed` is None where the index holds the file as it is.
+
+    Attributes:
+        moved_from: ids under which the index holds the same, of files that are gone.
+    """
+
+    fingerprint: str
+    parsed: Parsed | None
+    moved_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +121,14 @@ class FileIngestion:
 
     Attributes:
         home: the folder to which documents' ids are relative.
+        gone: fingerprint -> ids of the documents of it whose files are gone: what has it now was moved from there.
     """
 
     store: HeldDocuments
     services: Services
     how: Preparation
     home: Path
+    gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entry(self, source: Source, password: str | None) -> Step[Entry]:
         """Return what a document or a file puts into the store.
@@ -134,9 +149,8 @@ class FileIngestion:
                 " are given as add(*documents), or index(documents)"
             )
             raise ParameterError("source", type(source).__name__, allowed)
-        given = Input(path=Path(source), source=str(source), document_id=self.document_id(source))
-        content = self._content(given)
-        outcome, entry_or_none = yield from self._read(given, content, password, self._fingerprint(content), self.how)
+        given = Input(path=Path(source), source=str(source), document_id=self.document_id(source), known="")
+        outcome, entry_or_none = yield from self._read(given, self.reading(given, password), self.how)
         if entry_or_none is None:
             raise ParseError(outcome.source, "limit" if outcome.cut else "empty", outcome.reason)
         return entry_or_none
@@ -173,37 +187,99 @@ class FileIngestion:
         """As `ingested`, of a file whose document's id is not for this library to say."""
         failed = Outcome(source=given.source, document_id=given.document_id, state="failed")
         suffix = given.path.suffix
-        there = given.content is not None or os.path.isfile(given.path)
-        if there and suffix.lower() not in SUPPORTED_SUFFIXES:
+        if not _is_read(given):
             return replace(failed, state="skipped", reason=f"files of type {suffix or 'unknown'} are not read"), None
         try:
-            content = self._content(given)
-            fingerprint = self._fingerprint(content)
-            known = self.store.fingerprint(given.document_id) if given.known is None else given.known
-            if known == fingerprint:
+            reading = given.reading.result() if given.reading is not None else self.reading(given, password)
+            if reading.parsed is None:
                 return replace(failed, state="skipped", reason=UNCHANGED), None
             how = self.how if embedded else _without_vectors(self.how)
-            outcome, entry = yield from self._read(given, content, password, fingerprint, how)
+            outcome, entry = yield from self._read(given, reading, how)
             if entry is None or not embedded:
                 return outcome, None
-            vectors = self.store.known_vectors(given.document_id)
-            return outcome, (entry, (yield from embed(entry, known=vectors)))
+            vectors = self.store.known_vectors(_held_as(given, reading))
+            embedded_entry = entry, (yield from embed(entry, known=vectors))
+            return replace(outcome, moved_from=reading.moved_from), embedded_entry
         except STOPPING:
             raise
         except CatenaError as error:
             return replace(failed, reason=str(error).removeprefix(f"{given.source}: ")), None
 
-    def _read(
-        self, given: Input, content: bytes, password: str | None, fingerprint: str, how: Preparation
-    ) -> Step[tuple[Outcome, Entry | None]]:
-        """Read and cut one file; no entry where nothing is found, or less than the version before it has."""
-        document_id, source = given.document_id, given.source
+    def reading(
+        self,
+        given: Input,
+        password: str | None,
+        *,
+        workers: int = 1,
+        on_page: Callable[[int, int], None] | None = None,
+    ) -> FileReading:
+        """Read a file, where the index does not hold it as it is; for `workers` and `on_page` see `read`.
+
+        Raises:
+            ParseError: it gave no document.
+        """
+        content = given.content
+        if content is None:
+            content = file_bytes(given.path, source=given.source, limits=self.how.limits)
+        fingerprint = self._identified(self.how.fingerprint(content))
+        if reader := reader_of(given.path.name):
+            fingerprint = digest(fingerprint, reader)
+        known = self.store.fingerprint(given.document_id) if given.known is None else given.known
+        if known == fingerprint:
+            return FileReading(fingerprint, None)
         parsed = read(
-            given.path, how, document_id=document_id, source=source, password=password,
-            layout=how.format_with_llm is None, content=content,
+            given.path, self.how, document_id=given.document_id, source=given.source, password=password,
+            layout=self.how.format_with_llm is None, content=content, workers=workers, on_page=on_page,
         )  # fmt: skip
+        return FileReading(fingerprint, parsed, self.gone.get(fingerprint, ()))
+
+    def read_ahead(
+        self,
+        inputs: Sequence[Input],
+        password: str | None,
+        *,
+        workers: int | None = None,
+        watch: Callable[[Event], None] | None = None,
+    ) -> Iterator[Input]:
+        """Yield the files in their order, each with what other threads read of it while those before it are taken.
+
+        Args:
+            inputs: the files.
+            password: opens encrypted PDFs.
+            workers: reading processes at once, among the files and the pages of long ones; None is one a core.
+            watch: told of each page that is read.
+        """
+        workers = cores() if workers is None else workers
+        turns = threading.Semaphore(workers)
+
+        def reading(given: Input, share: int) -> FileReading:
+            def on_page(done: int, total: int) -> None:
+                if watch is not None:
+                    watch(Event(kind="read", purpose=given.source, done=done, total=total))
+
+            with turns:
+                return self.reading(given, password, workers=share, on_page=on_page)
+
+        waiting: deque[Input] = deque()
+        for number, given in enumerate(inputs):
+            known = self.store.fingerprint(given.document_id) if given.known is None else given.known
+            told = replace(given, known=known or "")
+            if _is_read(given):
+                share = max(1, workers // (len(inputs) - number + len(waiting)))  # the last ones have cores left over
+                told = replace(told, reading=in_background(partial(reading, told, share)))
+            waiting.append(told)
+            if len(waiting) > workers:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _read(self, given: Input, reading: FileReading, how: Preparation) -> Step[tuple[Outcome, Entry | None]]:
+        """Cut one file that was read; no entry where nothing is found, or less than the version before it has."""
+        document_id, source, fingerprint = given.document_id, given.source, reading.fingerprint
+        parsed = cast("Parsed", reading.parsed)
         captions = self.services.captioner is not None
-        done = yield from ingest(parsed, how, fingerprint=fingerprint, captions=captions, **self._held(document_id))
+        done = yield from ingest(
+            parsed, how, fingerprint=fingerprint, captions=captions, **self._held(_held_as(given, reading))
+        )
         entry = done.entry
         (before,) = self.store.whole([document_id]) if parsed.retry else (None,)
         is_less = before is not None and _extent(entry.document) < _extent(before)
@@ -227,14 +303,6 @@ class FileIngestion:
             "held": self.store.made_views(document_id) if asks else {},
             "model": llm.identity if llm is not None else "",
         }
-
-    def _content(self, given: Input) -> bytes:
-        if given.content is not None:
-            return given.content
-        return file_bytes(given.path, source=given.source, limits=self.how.limits)
-
-    def _fingerprint(self, content: bytes) -> str:
-        return self._identified(self.how.fingerprint(content))
 
     def _identified(self, fingerprint: str) -> str:
         """Return a fingerprint that covers the models that the preparation may ask."""
@@ -288,11 +356,22 @@ class Batch:
         self._written_at = monotonic()
 
 
-def grouped(files: Sequence[tuple[Path, str]], size: int) -> Iterator[tuple[tuple[Path, str], ...]]:
+def grouped(files: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
     """Yield the files in groups of a size, the last one maybe smaller."""
     waiting = iter(files)
     while group := tuple(islice(waiting, size)):
         yield group
+
+
+def _held_as(given: Input, reading: FileReading) -> str:
+    """Return the id under which the store has the older version of a file."""
+    return (*reading.moved_from, given.document_id)[0]
+
+
+def _is_read(given: Input) -> bool:
+    """Return whether its type is one that is read; what is not there is for the reader to tell of."""
+    there = given.content is not None or os.path.isfile(given.path)
+    return not there or given.path.suffix.lower() in supported_suffixes()
 
 
 def _without_vectors(preparation: Preparation) -> Preparation:
@@ -320,7 +399,7 @@ def _extent(document: Document) -> tuple[int, int]:
 
 def _about_figures(parsed: Parsed, preparation: Preparation) -> str:
     """Return why there are no figures, "" where they were looked for."""
-    if preparation.figures and parsed.layout is not None and preparation.engine != "pypdfium2":
+    if preparation.figures and parsed.layout is not None and (preparation.engine or usual_engine()) == "pypdf":
         return "its figures were not cropped: only the engine pypdfium2 can (extra fast-pdf)"
     return ""
 

@@ -17,40 +17,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catena.effects import FetchNodes
+from catena.effects import Cancel, CheckGraph, CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
 from catena.enrichment.view_makers import KIND, keywords_of_view
 from catena.graph import KEYWORDS, NAMES, ChunkGraph, GraphOptions, Node, TermEdges, function_name, node_of
+from catena.graph.chunk_graph import Progress
+from catena.model import Chunk, Edge
 from catena.model.errors import CatenaError, LibraryBusyError, LibraryError, ParameterError
-from catena.store import DRAFT, STAMP, Contents, LibraryStore, Manifest, cleared, seal, what_helps
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from catena.effects import (
-        Cancel,
-        CheckGraph,
-        CountEdges,
-        CountWords,
-        DescribeEdges,
-        Expand,
-        FetchById,
-        FindCovering,
-    )
-    from catena.graph.chunk_graph import Progress
-    from catena.model import Chunk, Edge
-    from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
-
+from catena.model.neighbourhood import Neighbourhood, Nodes, WordCounts
+from catena.store import DRAFT, GRAPH_SETTING, STAMP, Contents, LibraryStore, Manifest, cleared, seal, what_helps
 
 _LAYOUT = "graph 1"  # of the folder; the files in it are those of `ChunkGraph.save`, and the stamps
 _STAMPS = "stamps.npy"
 _PLAIN = ("neighbours", "keywords_more_than", "cap", "mentions", "exact_up_to")
 _OF_KIND = ("name", "more_than", "weight", "cap")
 FOLDER = "graph"
-SETTING = "graph"
 _TAIL = 4_096  # nodes that came or went since the files were written: so many are always tolerated
 _TAIL_PART = 0.2  # and this part of all nodes
 _log = logging.getLogger(__name__)
@@ -207,17 +191,13 @@ class LibraryGraph:
         """As `ChunkGraph.describe_edges`, in the present graph."""
         return self.current().describe_edges(request)
 
-    def count_edges(self, request: CountEdges) -> tuple[int, ...]:
-        """As `ChunkGraph.count_edges`, in the present graph."""
-        return self.current().count_edges(request)
-
     # What a library does with it.
 
     @property
     def exists(self) -> bool:
         """True where the library has a graph; nothing of it is read."""
         with self._store.contents() as contents:
-            return bool(contents.setting(SETTING))
+            return bool(contents.setting(GRAPH_SETTING))
 
     def current(self) -> ChunkGraph:
         """Return the graph of the generation that the question sees, outside of one of the present one.
@@ -226,8 +206,8 @@ class LibraryGraph:
             LibraryError: the library has none, or one with a kind of edge that is not known here.
         """
         with self._store.contents() as contents:
-            setting = contents.setting(SETTING)
-            return contents.once((SETTING, setting), lambda: self._of(contents, setting)).graph
+            setting = contents.setting(GRAPH_SETTING)
+            return contents.once((GRAPH_SETTING, setting), lambda: self._of(contents, setting)).graph
 
     def build(
         self, options: GraphOptions | None = None, *, progress: Progress | None = None, cancel: Cancel | None = None
@@ -252,16 +232,18 @@ class LibraryGraph:
         with self._guard:
             with self._store.exclusive():
                 write_files(self._folder, kept)
-            self._store.remember(SETTING, kept.setting)  # after the files: where the disk refuses them, there is none
+            self._store.remember(
+                GRAPH_SETTING, kept.setting
+            )  # after the files: where the disk refuses them, there is none
             self._held = kept
         return self.current()
 
     def drop(self) -> None:
         """Forget the graph and remove its files; a library without one is left as it is."""
-        self._store.remember(SETTING, "")
+        self._store.remember(GRAPH_SETTING, "")
         with self._guard, self._store.exclusive() as contents:
             self._held = None
-            if not contents.setting(SETTING):
+            if not contents.setting(GRAPH_SETTING):
                 for folder in (self._folder, self._folder.with_name(DRAFT)):
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -276,7 +258,7 @@ class LibraryGraph:
         """
         try:
             with self._store.contents() as contents:
-                setting = contents.setting(SETTING)
+                setting = contents.setting(GRAPH_SETTING)
             if setting:
                 yield from self._differences(setting)
         except CatenaError as error:
@@ -343,7 +325,7 @@ class LibraryGraph:
             return kept
         try:
             with self._store.exclusive(wait=False) as contents:
-                if contents.setting(SETTING) != kept.setting:  # dropped, or built otherwise meanwhile
+                if contents.setting(GRAPH_SETTING) != kept.setting:  # dropped, or built otherwise meanwhile
                     return kept
                 write_files(self._folder, kept)
         except LibraryBusyError:

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from catena.effects import Complete, Completion, Request, StandIn, Step
 from catena.enrichment.captions import FigureContext, caption_figures
 from catena.enrichment.context import DocumentContext, context_offline, titled_sections, with_context
 from catena.enrichment.context_llm import PLANNED, context_by_llm
-from catena.enrichment.entities import Entities, detect_entities, with_terms
+from catena.enrichment.entities import Detector, Entities, detect_entities, with_terms
 from catena.enrichment.views import PLANNED as PLANNED_VIEWS
 from catena.enrichment.views import Held, with_views
-from catena.formatting import figures_of, format_layout
+from catena.formatting import figures_of, format_layout, with_boxes
+from catena.formatting.fidelity_check import FidelityReport
 from catena.formatting.figures import with_figures
 from catena.formatting.llm_markdown import NO_ANSWER, PURPOSE, PURPOSE_AGAIN, format_markdown, planned_answer
 from catena.library.pipeline import Preparation, prepare
 from catena.model import FIGURE, SEPARATOR, Degraded, Document, Entry, Figure, figure_links
+from catena.model.layout import Parsed
 from catena.structure import segmentation
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
 from catena.structure.passages import prose
@@ -28,11 +29,6 @@ from catena.structure.segment_tree import Segmentation, mark_generated
 from catena.structure.segmentation import segment_with_llm
 from catena.structure.views import context_search_views, surroundings, titles_above, with_figure_views
 from catena.text.words import count_tokens
-
-if TYPE_CHECKING:
-    from catena.enrichment.entities import Detector
-    from catena.formatting.fidelity_check import FidelityReport
-    from catena.model.layout import Parsed
 
 _SHOWN = 20  # pages in a note
 
@@ -81,7 +77,8 @@ def ingest(
     if how.format_with_llm is not None:
         formatted = yield from format_markdown(parsed, replace(how.format_with_llm, layout=how.layout))
         document = with_figures(formatted.document, format_layout(parsed, how.layout))
-        parsed = replace(parsed, document=document)
+        printed = document if parsed.layout is None else with_boxes(document, parsed.layout)
+        parsed = replace(parsed, document=printed)
         again = _unanswered(formatted.fidelity)
         notes += _about_pages(formatted.fidelity)
     figures = figures_of(parsed) if how.figures else ()

@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+from annotated_types import Ge
+
+from catena.backends.embedders import embedder_named
 from catena.effects import Cancel, Event, Failed, Services, run, together
 from catena.library.ask import SearchOptions, SegmentSearchOptions
 from catena.library.base import BaseLibrary, Paths, inputs_given, services_given
 from catena.library.discovery import discover
-from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Progress, Source, grouped
+from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Input, Progress, Source, grouped
 from catena.library.graph import LibraryGraph
 from catena.library.pipeline import Preparation
 from catena.model import CancelledError, CatenaError, Chunk, Document, Entry, Hit, Outcome, ParameterError
+from catena.model.options import check_given
 from catena.store.store import LibraryStats, LibraryStore
 
 if TYPE_CHECKING:
@@ -61,7 +65,7 @@ class Library(BaseLibrary):
         cls,
         path: str | Path,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         llm: LLM | None = None,
         preparation: Preparation | None = None,
         services: Services | None = None,
@@ -73,7 +77,9 @@ class Library(BaseLibrary):
 
         Args:
             path: a folder of its own.
-            embedder: the dense route's model; the shipped static embedding by default.
+            embedder: the dense route's model, or its name ("minilm", "openai:MODEL@URL"; see
+                `catena.backends.embedder_named`), which the library remembers: by default it is opened with the one
+                it remembers, or with the shipped static embedding.
             llm: the language model, for all steps that ask one: it writes Markdown, titles, summaries, queries and
                 answers, divides documents, and finds critical entities, as `preparation` and the questions say.
             preparation: how files become chunks, views and terms.
@@ -85,15 +91,23 @@ class Library(BaseLibrary):
 
         Raises:
             ModelMismatchError: the library holds vectors of another model.
+            MissingExtraError: the package of a named embedder is not installed.
             LibraryError: the path holds something else, or there is nothing and `create` is False.
             ParameterError: the embedder, the path or the preparation is none, or a model is given twice.
         """
         if not isinstance(path, str | os.PathLike):
             raise ParameterError("path", path, "a folder, as a string or a path")
+        name = ""
+        if embedder is None and getattr(services, "embedder", None) is None:
+            embedder = LibraryStore.embedder_name(path) or None
+        if isinstance(embedder, str):
+            embedder, name = embedder_named(embedder)
         services, model = services_given(services, embedder=embedder, llm=llm, preparation=preparation)
         store = LibraryStore.open(
             path, embedder_identity=model.identity, dim=model.dim, lexical=lexical, create=create
         )
+        if name:
+            store.remember_embedder(name)
         return cls(store, services, preparation, graph_kinds)
 
     def __enter__(self) -> Library:
@@ -199,24 +213,29 @@ class Library(BaseLibrary):
         paths: Paths | Sequence[Document],
         *,
         password: str | None = None,
+        workers: Annotated[int, Ge(1)] | None = None,
         progress: Callable[[Progress], None] | None = None,
         watch: Callable[[Event], None] | None = None,
         cancel: Cancel | None = None,
     ) -> tuple[Outcome, ...]:
         """Index files and whole folders; what changed is replaced, what did not is skipped.
 
-        A file that fails loses nothing of the others, and an older version of it stays. Every file ends in
-        the ledger. Killed or stopped at any point, the next call goes on where this one ended; with a journal it
-        pays for nothing twice. What a model failed at is said in the outcome's reason, and asked for again by the
-        next call. Where models are asked, several files go side by side.
+        A file that fails loses nothing of the others, and an older version of it stays. A file that was moved, alone
+        or because the library was, stands under its new name alone: where the old name leads nowhere, the same bytes
+        are the same document, and `Outcome.moved_from` says which. Every file ends in the ledger.
+        Killed or stopped at any point, the next call goes on where this one ended; with a journal it pays for nothing
+        twice. What a model failed at is said in the outcome's reason, and asked for again by the next call. Where
+        models are asked, several files go side by side.
 
         Args:
             paths: files, or folders that are searched for files of the types Catena reads; or one of them. Or
                 documents, of any loader, each put in place of the one with its id: one without an id of its own has
                 one by its source, page and text. The ledger is of files alone.
             password: opens encrypted PDFs.
+            workers: processes that read files side by side, and the pages of long ones; None is one a core. What is
+                indexed does not depend on it.
             progress: called after each file.
-            watch: told of each request to a model, see `Services.progress`.
+            watch: told of each request to a model, see `Services.progress`, and of each page that is read.
             cancel: another thread may stop the run with it.
 
         Returns:
@@ -231,22 +250,26 @@ class Library(BaseLibrary):
             JournalError: a reply could not be kept.
             LibraryError: the library cannot be written.
         """
+        check_given({"workers": workers}, Library.index)
         documents, paths = inputs_given(paths)
         if documents:
             return self._indexed(documents)
         self._files.check_models()
-        files = list(discover(paths, leave_out=self._store.path))
+        files = [(*found, self._files.document_id(found[0])) for found in discover(paths, leave_out=self._store.path)]
+        inputs = [
+            Input(path=path, source=source, document_id=name, known="" if self._store.has_failed(name) else None)
+            for path, source, name in files
+        ]
+        ingestion = self._moving
         services = replace(self._services, progress=watch, cancel=cancel)
         outcomes: list[Outcome] = []
         batch = Batch(self._store)
+        ahead = ingestion.read_ahead(inputs, password, workers=workers, watch=watch)
         try:
-            for group in grouped(files, SIDE_BY_SIDE if self._asks_models else 1):
+            for group in grouped(ahead, SIDE_BY_SIDE if self._asks_models else 1):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
-                steps = [
-                    self._files.ingested(path, source, password, again=self._store.has_failed(source))
-                    for path, source in group
-                ]
+                steps = [ingestion.taken(given, password) for given in group]
                 for result in run(together(steps), services):
                     if isinstance(result, Failed):
                         raise result.error

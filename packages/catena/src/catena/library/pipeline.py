@@ -8,66 +8,35 @@ in its place. `catena.library.ingestion` is the whole way from a parsed file to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 from annotated_types import Ge
 
 from catena import prompts
 from catena.effects import Complete, Embed, Recognise, Request, Step, ask
-from catena.enrichment.context import ContextOptions
+from catena.enrichment import KIND as GRAPH_KEYWORDS
+from catena.enrichment import ContextOptions, CriticalTermOptions, ViewMaker, critical_terms
 from catena.enrichment.context_llm import versions as prompt_versions
 from catena.enrichment.entities import CodeDetector, Detector, ExpertDetector, LLMDetector, RecognizerDetector
-from catena.enrichment.term_selection import CriticalTermOptions, critical_terms
-from catena.enrichment.view_makers import KIND as GRAPH_KEYWORDS
-from catena.enrichment.views import ViewMaker
-from catena.formatting import FormatOptions, LayoutOptions, format_layout
-from catena.model import Chunk, Document, Entry, Figure, Section, View
-from catena.model.errors import ParameterError
+from catena.formatting import FormatOptions, LayoutOptions, format_layout, with_boxes
+from catena.model import TABLE_HEADER, Chunk, Document, Entry, Figure, ParameterError, Parsed, Section, View, digest
 from catena.model.figures import CAPTION as SAID
 from catena.model.figures import FIGURE
-from catena.model.ids import digest
-from catena.model.options import as_tuples, check_options
+from catena.model.options import Checked, as_tuples, check_options
 from catena.model.places import GENERATED_TITLE, SOURCE, TITLE
 from catena.model.vectors import DEFAULT, ViewVectors, text_digest
-from catena.parsing import Engine, Limits, file_bytes, parse_bytes
-from catena.structure.blocks import blocks_of
-from catena.structure.chunking import (
-    HEADING_ONLY,
-    TABLE_HEADER,
-    ChunkOptions,
-    SectionChunkOptions,
-    cut,
-    cut_fixed,
-    cut_sections,
-)
-from catena.structure.contents import content_outline
+from catena.parsing import Engine, Limits, file_bytes, parse_bytes, usual_engine
+from catena.structure import DOCUMENT_SUMMARY, SECTION_SUMMARY, SegmentOptions, content_outline, mark_figures, outline
+from catena.structure.blocks import Block, blocks_of
+from catena.structure.chunking import HEADING_ONLY, ChunkOptions, SectionChunkOptions, cut, cut_fixed, cut_sections
 from catena.structure.embedding_segmentation import EmbeddingOptions
-from catena.structure.headings import outline
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
-from catena.structure.segmentation import SegmentOptions
-from catena.structure.views import (
-    CAPTION,
-    CONTEXT,
-    DOCUMENT_SUMMARY,
-    SECTION_SUMMARY,
-    TABLE,
-    headed_views,
-    mark_figures,
-    searchable,
-    table_views,
-    with_figure_views,
-)
+from catena.structure.views import CAPTION, CONTEXT, TABLE, headed_views, searchable, table_views, with_figure_views
 from catena.text.headings import plain_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from catena.model.layout import Parsed
-    from catena.structure.blocks import Block
 
 CHUNK_KEYS = frozenset(
     {TITLE, SOURCE, GENERATED_TITLE, HEADING_ONLY, TABLE_HEADER, FIGURE, SAID, DOCUMENT_SUMMARY, SECTION_SUMMARY}
@@ -79,7 +48,7 @@ EMBED_BATCH = 256  # texts per request: large enough to be quick, small enough t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedLength:
+class FixedLength(Checked):
     """Chunks of whole sentences up to a number of tokens, whatever they are about.
 
     Attributes:
@@ -91,9 +60,6 @@ class FixedLength:
 
     tokens: Annotated[int, Ge(1)] = 300
     inside_sections: bool = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 Chunking: TypeAlias = ChunkOptions | SectionChunkOptions | FixedLength
@@ -114,10 +80,11 @@ class Preparation:
         ruled_tables: find drawn tables in PDFs (the extra `tables`).
         embed_tables: what the dense route is given of a table: its "definition" (titles, description, names of
             columns and rows) or the "whole". The lexical route and the reader have the whole table either way.
-        engine: the PDF reader, "pypdf" or "pypdfium2" (the extra `fast-pdf`).
+        engine: the PDF reader, "pypdfium2" (the extra `fast-pdf`) or "pypdf"; None is the first that is installed.
         figures: crop the figures of PDFs and index them; only pypdfium2 can, the other engine gives none.
         hidden_text: keep the text of PDFs that nobody sees who looks at a page, such as the layer that OCR puts below
             a scan, or white text on white; the outcome tells of it either way.
+        ocr: read what is seen on the pages of PDFs that have no text (the extra `ocr`).
         format_with_llm: let the run's language model write the Markdown of files that are not Markdown already, as
             `format_markdown` does; None leaves it to the layout formatter.
         detectors: find critical entities besides those that `terms` finds; they may ask the run's language model
@@ -136,11 +103,12 @@ class Preparation:
     terms: CriticalTermOptions = field(default_factory=CriticalTermOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     limits: Limits = field(default_factory=Limits)
-    engine: Engine = "pypdf"
+    engine: Engine | None = None
     ruled_tables: bool = False
     embed_tables: Literal["definition", "whole"] = "whole"  # the better one where measured: decision 12
     figures: bool = False
     hidden_text: bool = True
+    ocr: bool = False
     format_with_llm: FormatOptions | None = None
     detectors: tuple[Detector, ...] = ()
     segmentation: SegmentOptions | EmbeddingOptions | None = None
@@ -157,12 +125,12 @@ class Preparation:
             self.chunks,
             self.terms,
             self.layout,
-            self.engine,
+            self.engine or usual_engine(),
             self.ruled_tables,
             self.embed_tables,
         ]
         decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
-        decides += ["no hidden text"] * (not self.hidden_text)
+        decides += ["no hidden text"] * (not self.hidden_text) + ["ocr"] * self.ocr
         decides += [self.format_with_llm] * (self.format_with_llm is not None)
         decides += [("detectors", *map(_known_by, self.detectors))] * bool(self.detectors)
         if self.segmentation is not None:
@@ -229,6 +197,8 @@ def read(
     password: str | None = None,
     layout: bool = True,
     content: bytes | None = None,
+    workers: int = 1,
+    on_page: Callable[[int, int], None] | None = None,
 ) -> Parsed:
     """Return a file as Markdown, with its pages mapped and the pages without text named.
 
@@ -240,6 +210,8 @@ def read(
         password: opens an encrypted PDF.
         layout: False leaves the text as the parser gave it, for a model to write.
         content: of the file, where it is at hand already; None reads it.
+        workers: processes among which the pages of a long PDF are divided.
+        on_page: told how many pages are read, and of how many.
 
     Raises:
         ParseError: the file gave no document; its `state` says why.
@@ -257,11 +229,14 @@ def read(
         engine=how.engine,
         ruled_tables=how.ruled_tables,
         hidden_text=how.hidden_text,
+        ocr=how.ocr,
         figures=how.figures,
+        workers=workers,
+        on_page=on_page,
     )
-    return (
-        parsed if parsed.layout is None or not layout else replace(parsed, document=format_layout(parsed, how.layout))
-    )
+    if parsed.layout is None or not layout:
+        return parsed
+    return replace(parsed, document=with_boxes(format_layout(parsed, how.layout), parsed.layout))
 
 
 def prepare(
@@ -361,8 +336,6 @@ def embed(entry: Entry, *, known: Mapping[tuple[str, str], Any] | None = None) -
         known: vectors by (kind, `catena.model.vectors.text_digest` of the text), as `LibraryStore.known_vectors`
             gives them: what is in it is not embedded again.
     """
-    import numpy as np
-
     places = {chunk.id: place for place, chunk in enumerate(entry.chunks)}
     rows = [(places[view.chunk_id], kind, view.text) for view, kind in _embedded(entry)]
     names = [(kind, text_digest(text)) for _, kind, text in rows]

@@ -17,23 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from annotated_types import Ge, Lt
 
 from catena.backends import ENCODER, SentenceTransformerEmbedder, train_network
-from catena.effects import Cancel, Embed, Search, Services, run
+from catena.effects import Cancel, Embed, Embedder, Graph, Search, Services, run
+from catena.evaluation.evidence import EvidenceResult
+from catena.graph import Epoch, ListOptions, TrainingOptions, TrainingQuestion, WalkOptions, texts_of
 from catena.graph.feature_training import FeatureTraining, Watch, tell, train_features
-from catena.graph.options import WalkOptions
 from catena.graph.paper_scorer import PaperScorer, PathEncoding
 from catena.graph.scoring import FEATURE_FORMAT, FeatureScorer, Scorer, UntrainedScorer, form_of
-from catena.graph.training_data import (
-    Epoch,
-    ListOptions,
-    TrainingLists,
-    TrainingOptions,
-    TrainingQuestion,
-    TrainingReport,
-    texts_of,
-    training_arrays,
-    training_lists,
-    vectors_of,
-)
+from catena.graph.training_data import TrainingLists, TrainingReport, training_arrays, training_lists, vectors_of
 from catena.library.training_questions import (
     ALL,
     RECALL,
@@ -43,15 +33,12 @@ from catena.library.training_questions import (
     measured,
     read_supported_questions,
 )
-from catena.model import MissingServiceError, ParameterError, check_options
+from catena.model import MissingServiceError, ParameterError, Ranking, check_options
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from catena.effects.ports import Embedder, Graph
-    from catena.evaluation.evidence import EvidenceResult
     from catena.library import Library
-    from catena.model import Ranking
 
 
 ScorerKind: TypeAlias = Literal["features", "paper"]

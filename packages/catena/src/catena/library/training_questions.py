@@ -6,23 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from annotated_types import Ge
 
 from catena.effects import Cancel, Embed, FetchById, Step, ask
+from catena.effects.ports import Graph
 from catena.evaluation import DocumentNames, EvidenceResult, Gold, chunks_of_gold, evaluate_evidence
 from catena.graph import Scorer, TrainingQuestion, pose, question_keywords, walk
 from catena.graph.feature_training import TrainingCase, Watch, check_cancelled, tell
-from catena.model import EvaluationError, ParameterError, check_options, digest
+from catena.graph.options import WalkOptions
+from catena.model import Checked, Entry, EvaluationError, ParameterError, Ranking, digest
 from catena.retrieval import DEFAULT_ROUTES, Fusion, Route, retrieve
 from catena.text.files import read_objects
-
-if TYPE_CHECKING:
-    from catena.effects.ports import Graph
-    from catena.graph.options import WalkOptions
-    from catena.model import Entry, Ranking
-
 
 FIRST = "first ranking"
 """The method that does not walk."""
@@ -32,15 +28,12 @@ RECALL, ALL = f"recall@{_LOOKED_AT}", f"all@{_LOOKED_AT}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstStage:
+class FirstStage(Checked):
     """Options of the first ranking of a question, as of `catena.graph.search.GraphSearch`."""
 
     routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES
     fusion: Fusion | None = None
     depth: Annotated[int, Ge(1)] = 50
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def held_out(questions: Sequence[str], share: float, seed: int) -> frozenset[int]:

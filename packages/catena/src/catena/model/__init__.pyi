@@ -23,6 +23,7 @@ from .errors import ServiceError as ServiceError
 from .errors import UnknownDocumentError as UnknownDocumentError
 from .errors import ViewError as ViewError
 from .errors import needs as needs
+from .errors import pip_install as pip_install
 from .figures import CAPTION as CAPTION
 from .figures import FIGURE as FIGURE
 from .figures import FOLDER as FOLDER
@@ -35,9 +36,11 @@ from .figures import in_words as in_words
 from .figures import is_figure_caption as is_figure_caption
 from .figures import is_figure_name as is_figure_name
 from .filters import DEEPEST as DEEPEST
+from .filters import MOST_VALUES as MOST_VALUES
 from .filters import check as check
 from .filters import checked as checked
 from .filters import compiled as compiled
+from .filters import distinct as distinct
 from .filters import fields_of as fields_of
 from .filters import matches as matches
 from .filters import page_fields as page_fields
@@ -73,10 +76,12 @@ from .neighbourhood import STRUCTURAL as STRUCTURAL
 from .neighbourhood import Neighbourhood as Neighbourhood
 from .neighbourhood import Nodes as Nodes
 from .neighbourhood import WordCounts as WordCounts
+from .options import Checked as Checked
 from .options import as_tuples as as_tuples
 from .options import check_given as check_given
 from .options import check_options as check_options
 from .options import checked_names as checked_names
+from .places import BOXES as BOXES
 from .places import GENERATED_TITLE as GENERATED_TITLE
 from .places import PLACE_KEYS as PLACE_KEYS
 from .places import SEPARATOR as SEPARATOR
@@ -86,9 +91,11 @@ from .places import citation as citation
 from .places import pages_in_words as pages_in_words
 from .places import place_in as place_in
 from .places import place_metadata as place_metadata
+from .places import shown_text as shown_text
 from .values import NO_DOCUMENTS as NO_DOCUMENTS
 from .values import NO_METADATA as NO_METADATA
 from .values import PATH_SEPARATOR as PATH_SEPARATOR
+from .values import TABLE_HEADER as TABLE_HEADER
 from .values import Chain as Chain
 from .values import Chunk as Chunk
 from .values import ChunkKind as ChunkKind
@@ -104,7 +111,9 @@ from .values import IngestState as IngestState
 from .values import Metadata as Metadata
 from .values import Name as Name
 from .values import Outcome as Outcome
+from .values import PageBox as PageBox
 from .values import Place as Place
+from .values import PrintedText as PrintedText
 from .values import Provenance as Provenance
 from .values import Ranking as Ranking
 from .values import Scalar as Scalar
@@ -119,8 +128,11 @@ from .values import common_metadata as common_metadata
 from .values import frozen as frozen
 from .values import lines_in as lines_in
 from .values import nowhere_in_words as nowhere_in_words
+from .values import pack_boxes as pack_boxes
+from .values import placed_in as placed_in
 from .values import plain_metadata as plain_metadata
 from .values import plain_value as plain_value
+from .values import unpack_boxes as unpack_boxes
 from .vectors import DEFAULT as DEFAULT
 from .vectors import DEFAULT_VIEW as DEFAULT_VIEW
 from .vectors import EMBEDDED_VIEWS as EMBEDDED_VIEWS

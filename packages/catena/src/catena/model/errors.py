@@ -111,7 +111,23 @@ class MissingExtraError(CatenaError, ImportError):
         self.package, self.requirement = package, requirement
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed. Try: pip install '{self.requirement}'"
+        return f"{self.package} is not installed. Try: {pip_install(self.requirement)}"
+
+
+def pip_install(requirement: str) -> str:
+    """Return the command that installs a package or an extra: one of Catena from where Catena itself came from."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        from_index = not distribution("catena-core").read_text(
+            "direct_url.json"
+        )  # pip notes a folder or a file there
+    except PackageNotFoundError:
+        from_index = False
+    if from_index or not requirement.startswith("catena-"):
+        return f"pip install '{requirement}'"
+    folder = requirement.replace("catena-core", "catena")
+    return f"pip install './packages/{folder}' in a checkout of Catena"
 
 
 @contextmanager

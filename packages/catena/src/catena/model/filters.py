@@ -12,13 +12,14 @@ several values (`path`) fulfils `$eq`, `$in` and the comparisons when one of the
 exact opposites of `$eq` and `$in`, so they hold for a missing field. Comparisons of a number with a string
 never hold. `$contains` looks for a part of a string, or for one of several values. Besides the metadata
 of document and chunk, the fields in `RESERVED` are always there and come before metadata of the same name.
+Strings are compared exactly here; a question's filter is first written as its library's values are, see `spelled`.
 Field names are only ever looked up in a mapping: nothing of a filter becomes part of a query language.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan
 from typing import Any, TypeAlias
@@ -29,6 +30,11 @@ from catena.model.near_names import meant
 
 RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page", "page_label")
 
+EXACT = ("document_id", "chunk_id", "source", "page_label")
+"""Fields whose values may differ by their case alone."""
+
+MOST_VALUES = 5_000  # different ones of a field that are told; those of a field with more are compared exactly
+
 ALIASES = {"first_page": "page", "heading_path": "path", "header_path": "path", "headings": "path"}
 """What hits call a field in the frameworks' metadata -> the field."""
 
@@ -36,6 +42,9 @@ _ONLY_SHOWN = frozenset(
     ("first_line", "last_line", "last_page_label", "position", "section", "start_index", "end_index", "citation",
      "text", "score", "relevance_score")
 )  # fmt: skip
+_SPELLED = frozenset(("$eq", "$ne", "$in", "$nin", "$contains"))
+_ORDERED = frozenset(("$gt", "$gte", "$lt", "$lte"))
+COMPARING = _SPELLED | _ORDERED
 _CALLED = {
     **dict.fromkeys(("file", "filename", "file_name", "file_path"), "source"),
     **dict.fromkeys(("id", "doc", "doc_id", "document"), "document_id"),
@@ -88,11 +97,113 @@ def checked(where: Where | None, known: Collection[str]) -> Where | None:
     aliases = {alias: name for alias, name in ALIASES.items() if alias not in known}
     where = _mapped(where, partial(_renamed_item, aliases))
     fields = [*RESERVED, *sorted(set(known) - set(RESERVED))]
-    missing = _nowhere(where, fields)
+    missing = _nowhere(where, lambda key, condition: key not in fields and _needs_field(condition))
     if missing:
-        hint = _hint(missing[0], fields, aliases)
-        raise FilterError(where, f"no chunk and no document here has the field {missing[0]!r}{hint}")
+        name = missing[0][0]
+        hint = _hint(name, fields, aliases)
+        raise FilterError(where, f"no chunk and no document here has the field {name!r}{hint}")
     return where
+
+
+def compared_in(where: Where, operators: Collection[str] = _SPELLED) -> tuple[str, ...]:
+    """Return the fields that a well-formed filter compares by one of these operators, each once, in their order."""
+    found: list[str] = []
+    for key, value in where.items():
+        if key in ("$and", "$or"):
+            found += (name for part in value for name in compared_in(part, operators))
+        else:
+            wants = any(name in operators for name in _operations(value))
+            found += compared_in(value, operators) if key == "$not" else [key] * wants
+    return tuple(dict.fromkeys(found))
+
+
+def spelled(
+    where: Where, values: Mapping[str, Sequence[Any]], equal_to: Callable[[str, str], Callable[[str], bool]]
+) -> Where:
+    """Return a filter with the values that a library has in place of what is typed for them, for `$eq $ne $in $nin`.
+
+    What nothing there is equal to stays as it is. `$contains` is written in the letters that are there. A number is
+    equal to its digits where a field has the one and not the other.
+
+    Args:
+        where: a well-formed filter.
+        values: of each field all that there are; others are left alone, as are those of `EXACT`.
+        equal_to: from a field and what is typed to a test of its values.
+    """
+
+    def item(key: str, condition: Any) -> Where:
+        if key in EXACT or not (known := values.get(key)):
+            return {key: condition}
+        parts = [_spelled(key, *operation, known, equal_to) for operation in _operations(condition).items()]
+        return parts[0] if len(parts) == 1 else {"$and": parts}
+
+    return _mapped(where, item)
+
+
+def nowhere_in_filter(where: Where, values: Mapping[str, Sequence[Any]]) -> str:
+    """Return which value of a well-formed filter stands nowhere, so that it holds for nothing, and which there are.
+
+    Which there are is not said where another condition may hide them.
+
+    Args:
+        where: a filter, as `spelled` returns it.
+        values: of each field all that there are; others are not known. "" where all stand somewhere.
+    """
+
+    def lacks(key: str, condition: Any) -> bool:
+        known = values.get(key, ())
+        return bool(known) and any(not any(_in(each, wanted) for each in known) for wanted in _wanted(condition))
+
+    def unlike(key: str, condition: Any) -> list[Any]:
+        """Return what the condition orders the field by that is a text where its values are numbers, or else."""
+        ordered = [operand for name, operand in _operations(condition).items() if name in _ORDERED]
+        kinds = {isinstance(each, str) for each in values.get(key, ())}
+        return [operand for operand in ordered if kinds and isinstance(operand, str) not in kinds]
+
+    for key, condition in _nowhere(where, lambda *item: bool(unlike(*item))):
+        kind = "text" if isinstance(values[key][0], str) else "number"
+        return f"{key} is a {kind} here, as {values[key][0]!r}, and is compared with {unlike(key, condition)[0]!r}"
+    for key, condition in _nowhere(where, lacks):
+        wanted = [one for several in _wanted(condition) for one in several]
+        told = f"nothing here has the {key} {' or '.join(map(repr, wanted[:_SHOWN]))}"
+        if list(where) != [key]:
+            return told
+        known = values[key]
+        there = ", ".join(map(repr, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN)
+        return f"{told}; there are {there}{meant(wanted, map(str, known))}"
+    return ""
+
+
+def _operations(condition: Any) -> Mapping[str, Any]:
+    return condition if isinstance(condition, Mapping) else {"$eq": condition}
+
+
+def _wanted(condition: Any) -> list[list[Any]]:
+    """Return the values of which a field has to have one, for each operator that asks for some."""
+    told = {name: operand for name, operand in _operations(condition).items() if name in ("$eq", "$in")}
+    return [list(operand) if name == "$in" else [operand] for name, operand in told.items()]
+
+
+def _spelled(
+    key: str, name: str, operand: Any, known: Sequence[Any], equal_to: Callable[[str, str], Callable[[str], bool]]
+) -> Where:
+    """Return one condition on a field with the values in it as `known` has them."""
+    if name == "$contains":
+        typed = re.compile(re.escape(str(operand)), re.IGNORECASE)
+        parts = {part[0] for value in known if isinstance(value, str) for part in typed.finditer(value)}
+        return {"$or": [{key: {name: part}} for part in sorted(parts)]} if parts else {key: {name: operand}}
+    if name not in _SPELLED:
+        return {key: {name: operand}}
+
+    def alike(one: Any) -> list[Any]:
+        if isinstance(one, bool):
+            return [one]
+        test = equal_to(key, str(one))
+        found = [each for each in known if not isinstance(each, bool) and (each == one or test(str(each)))]
+        return [each for each in found if isinstance(each, str) == isinstance(one, str)] or found or [one]
+
+    several = [each for one in (operand if name.endswith("in") else [operand]) for each in alike(one)]
+    return {key: {"$in" if name in ("$eq", "$in") else "$nin": several}}
 
 
 def _hint(name: str, fields: Sequence[str], aliases: Collection[str]) -> str:
@@ -210,17 +321,17 @@ def _renamed_item(names: Mapping[str, str], key: str, value: Any) -> Where:
     return _under(value) if names.get(key) == "path" else {names.get(key, key): value}
 
 
-def _nowhere(where: Where, known: Collection[str]) -> list[str]:
-    """Return the fields for lack of which a well-formed filter holds for nothing."""
-    found: list[str] = []
+def _nowhere(where: Where, lacks: Callable[[str, Any], bool]) -> list[tuple[str, Any]]:
+    """Return fields and conditions for lack of which a well-formed filter holds for nothing."""
+    found: list[tuple[str, Any]] = []
     for key, value in where.items():
         if key == "$and":
-            found += (name for part in value for name in _nowhere(part, known))
+            found += (each for part in value for each in _nowhere(part, lacks))
         elif key == "$or":
-            parts = [_nowhere(part, known) for part in value]
-            found += (name for part in parts for name in part) if all(parts) else ()
-        elif key != "$not" and key not in known and _needs_field(value):
-            found.append(key)
+            parts = [_nowhere(part, lacks) for part in value]
+            found += (each for part in parts for each in part) if all(parts) else ()
+        elif key != "$not" and lacks(key, value):
+            found.append((key, value))
     return found
 
 
@@ -255,7 +366,7 @@ def _item(key: object, value: object, whole: Where, depth: int) -> Test:
     if key.startswith("$"):
         known = meant(key, ("$and", "$or", "$not"))
         raise FilterError(whole, f"unknown operator {key!r}; known here: $and, $or, $not{known}")
-    operations = value if isinstance(value, Mapping) else {"$eq": value}
+    operations = _operations(value)
     if not operations:
         raise FilterError(whole, f"field {key!r} has no condition")
     tests = [_field(key, name, operand, whole) for name, operand in operations.items()]
@@ -287,6 +398,12 @@ def _is_scalars(value: object) -> bool:
 
 def _is_comparable(value: object) -> bool:
     return _is_scalar(value) and not isinstance(value, bool)
+
+
+def distinct(held: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the values that fields hold, one or several each, every one once, sorted as text."""
+    found = {(isinstance(one, bool), one): one for value in held for one in _several(value) if _is_scalar(one)}
+    return tuple(sorted(found.values(), key=lambda one: (str(one), isinstance(one, str))))
 
 
 def _several(value: Any) -> Sequence[Any]:

@@ -99,6 +99,7 @@ class FigureCrop:
     png: bytes = field(repr=False)
     width: int  # pixels
     height: int
+    svg: str = field(default="", repr=False)  # of a drawing, where it is not too large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

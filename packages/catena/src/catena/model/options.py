@@ -111,6 +111,15 @@ def check_options(options: object) -> None:
             raise ParameterError(name, value, _allowed(hints[name]))
 
 
+class Checked:
+    """Let a dataclass of options refuse, when it is made, what its annotations do not allow: see `check_options`."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 def as_tuples(options: object, *names: str) -> None:
     """Put a tuple in place of a list, or of what else is iterated over, in fields of a frozen dataclass.
 

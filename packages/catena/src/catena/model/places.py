@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from catena.model import PATH_SEPARATOR, Chunk, Place, Segment, Span
+from catena.model import PATH_SEPARATOR, TABLE_HEADER, Chunk, PageBox, Place, Segment, Span
 from catena.text.words import same_words
 
 TITLE = "title"
@@ -20,11 +21,19 @@ GENERATED_TITLE = "generated_title"
 SEPARATOR = PATH_SEPARATOR
 
 
+def shown_text(found: Chunk | Segment) -> str:
+    """Return the text for a reader: below the caption and header of the table that it goes on with, if it does."""
+    header = str(found.metadata.get(TABLE_HEADER, ""))
+    begun = header.endswith(" ")  # the row that the text goes on with
+    return f"{header}{'' if begun else chr(10)}{found.text}" if header else found.text
+
+
 def citation(found: Chunk | Segment, *, title: str = "", place: Place | None = None) -> str:
     """Return e.g. "HX210 manual › 3 Mounting › 3.2 Cover, page 7, lines 120-131".
 
     Pages are called as the file prints them; where that is not their number, this follows: "page 53 (59th of the
-    file)". A section's title that was made, and is not printed there, stands in square brackets.
+    file)". A slide or a sheet is cited whole: its lines are of a text that nobody sees. A section's title that was
+    made, and is not printed there, stands in square brackets.
 
     Args:
         found: a chunk or a segment of a document.
@@ -37,19 +46,29 @@ def citation(found: Chunk | Segment, *, title: str = "", place: Place | None = N
     if path and path[-1] == found.metadata.get(GENERATED_TITLE):
         path = (*path[:-1], f"[{path[-1]}]")
     where = [SEPARATOR.join((name, *path))]
-    where.extend(filter(None, (pages_in_words(place), _span("line", place.lines))))
+    lines = "" if _says_what_it_is(place) else _span("line", place.lines)
+    where.extend(filter(None, (pages_in_words(place), lines)))
     return ", ".join(where)
 
 
 def pages_in_words(place: Place) -> str:
-    """Return e.g. "page 7" or "pages iv-vi (6th-8th of the file)"; "" for a place without pages."""
+    """Return e.g. "page 7", "pages iv-vi (6th-8th of the file)" or "slide 3"; "" for a place without pages."""
     if place.page_labels is None or place.pages is None:
         return _span("page", place.pages)
+    if _says_what_it_is(place):
+        return " to ".join(dict.fromkeys(place.page_labels))
     counted = "-".join(dict.fromkeys(map(_ordinal, place.pages)))
     return f"{_span('page', place.page_labels)} ({counted} of the file)"
 
 
-PLACE_KEYS = ("first_page", "last_page", "page_label", "last_page_label", "first_line", "last_line")
+def _says_what_it_is(place: Place) -> bool:
+    return place.page_labels is not None and " " in place.page_labels[0]
+
+
+BOXES = "boxes"
+"""Metadata key of a framework's document or node: a list of [page, x0, top, x1, bottom] in JSON, see `PageBox`."""
+
+PLACE_KEYS = ("first_page", "last_page", "page_label", "last_page_label", "first_line", "last_line", BOXES)
 """Metadata keys of a framework's documents and nodes: where the text stands."""
 
 
@@ -62,6 +81,8 @@ def place_metadata(place: Place) -> dict[str, int | str]:
         found |= {"page_label": place.page_labels[0], "last_page_label": place.page_labels[1]}
     if place.lines is not None:
         found |= {"first_line": place.lines[0], "last_line": place.lines[1]}
+    if place.boxes:
+        found[BOXES] = json.dumps(place.boxes)
     return found
 
 
@@ -77,7 +98,15 @@ def place_in(metadata: Mapping[str, object]) -> Place:
     pages, lines = pair("page"), pair("line")
     label = str(metadata.get("page_label") or "")
     printed = (label, str(metadata.get("last_page_label") or label))
-    return replace(Place() if pages is None else Place.of_pages(pages, printed), lines=lines)
+    place = Place() if pages is None else Place.of_pages(pages, printed)
+    return replace(place, lines=lines, boxes=_boxes_in(metadata.get(BOXES)))
+
+
+def _boxes_in(written: object) -> tuple[PageBox, ...]:
+    try:
+        return tuple(PageBox(int(page), *map(float, sides)) for page, *sides in json.loads(str(written)))
+    except (TypeError, ValueError):  # none, or somebody else's key of that name
+        return ()
 
 
 def _span(unit: str, span: Span | tuple[str, str] | None) -> str:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from math import isfinite, isinf, isnan
 from numbers import Integral, Real
 from pathlib import PurePath
-from typing import Any, Final, Literal, TypeAlias
+from struct import Struct
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from catena.model.errors import ParameterError
@@ -163,6 +165,79 @@ PATH_SEPARATOR = " › "  # between the headings of a path, where it is written 
 Span: TypeAlias = tuple[int, int]  # first and last, 1-based and inclusive
 
 
+class PageBox(NamedTuple):
+    """A rectangle on a page, in PDF points from its top left corner, as the page is shown."""
+
+    page: int  # from 1
+    x0: float
+    top: float
+    x1: float
+    bottom: float
+
+
+class PrintedText(NamedTuple):
+    """The slice [start, end) of a text, and where it is printed: on one line, or as one figure."""
+
+    start: int
+    end: int
+    page: int  # from 1
+    x0: float
+    top: float
+    x1: float
+    bottom: float
+
+
+_PRINTED = Struct("<IH4HH")  # start, length, sides in tenths of a point, page
+_SHORT = 1 << 16
+
+
+def pack_boxes(printed: Iterable[PrintedText]) -> bytes:
+    """Return where slices of a text are printed, in 16 bytes each, for `Document.printed`; none may overlap."""
+    rows = (
+        (start, end - start, *(round(10 * side) for side in sides), page)
+        for start, end, page, *sides in sorted(printed)
+    )
+    return b"".join(_PRINTED.pack(*row) for row in rows if all(0 <= each < _SHORT for each in row[1:]))
+
+
+def unpack_boxes(printed: bytes, start: int, end: int) -> tuple[PageBox, ...]:
+    """Return where the slice [start, end) of a text is printed: one box a line, in the text's order."""
+
+    def at(number: int) -> tuple[int, ...]:
+        return _PRINTED.unpack_from(printed, number * _PRINTED.size)
+
+    count = len(printed) // _PRINTED.size
+    first = max(0, bisect_right(range(count), start, key=lambda number: at(number)[0]) - 1)
+    found: list[PageBox] = []
+    for number in range(first, count):
+        begins, length, *tenths, page = at(number)
+        if begins >= end:
+            break
+        low, high = max(start, begins) - begins, min(end, begins + length) - begins
+        if low >= high:
+            continue
+        x0, top, x1, bottom = (side / 10 for side in tenths)
+        wide = (x1 - x0) / length
+        found.append(PageBox(page, round(x0 + low * wide, 1), top, round(x0 + high * wide, 1), bottom))
+    return _one_a_line(found)
+
+
+def _one_a_line(boxes: Iterable[PageBox]) -> tuple[PageBox, ...]:
+    """Join what follows each other on one printed line, and what overlaps a box that is there already."""
+    found: list[PageBox] = []
+    on_line: dict[tuple[float, ...], int] = {}
+    for box in boxes:
+        line = (box.page, box.top, box.bottom)
+        at = on_line.get(line, -1)
+        last = found[at] if at >= 0 else None
+        if last and last.x0 <= box.x0 and (at == len(found) - 1 or box.x0 <= last.x1):
+            found[at] = last._replace(x1=max(last.x1, box.x1))
+        else:
+            on_line[line] = len(found)
+            found.append(box)
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Place of a slice of a document, as a reader finds it.
@@ -171,11 +246,13 @@ class Place:
         pages, lines: first and last, 1-based and inclusive; None where the source has no pages, or nobody counted.
         page_labels: what the file prints on these two pages ("iv", "53"); None where it prints no more than their
             numbers, or nothing.
+        boxes: one for each printed line; none where nobody asked, or where they are not known.
     """
 
     pages: Span | None = None
     page_labels: tuple[str, str] | None = None
     lines: Span | None = None
+    boxes: tuple[PageBox, ...] = ()
 
     @classmethod
     def on_pages(cls, starts: Sequence[int], labels: Sequence[str], start: int, end: int) -> Place:
@@ -201,8 +278,9 @@ class Place:
 
     @classmethod
     def around(cls, places: Iterable[Place]) -> Place:
-        """Return the smallest place that holds all of the places, as far as each is known."""
+        """Return the smallest place that holds all of the places, as far as each is known; boxes, if all are."""
         held = tuple(places)
+        boxes = _one_a_line(chain.from_iterable(place.boxes for place in held)) if all(p.boxes for p in held) else ()
         lined = [place.lines for place in held if place.lines]
         lines = (min(first for first, _ in lined), max(last for _, last in lined)) if lined else None
         ends = [
@@ -211,9 +289,14 @@ class Place:
             if place.pages
         ]
         if not ends:
-            return cls(lines=lines)
+            return cls(lines=lines, boxes=boxes)
         (first, of_first), (last, of_last) = min(each[0] for each in ends), max(each[1] for each in ends)
-        return replace(cls.of_pages((first, last), (of_first, of_last)), lines=lines)
+        return replace(cls.of_pages((first, last), (of_first, of_last)), lines=lines, boxes=boxes)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Return all of it by name: the fields of a chunk, a segment or a quote that stands there."""
+        return {name: getattr(self, name) for name in _PLACE}
 
 
 def lines_in(text: str, start: int, end: int) -> Span:
@@ -229,6 +312,11 @@ _OF_DOCUMENT: Final[tuple[tuple[str, type | tuple[type, ...], str], ...]] = (
 )
 
 
+def placed_in(starts: Sequence[int], labels: Sequence[str], printed: bytes, start: int, end: int) -> Place:
+    """Return the pages of a slice, their labels and its boxes, from what a document keeps of them."""
+    return replace(Place.on_pages(starts, labels, start, end), boxes=unpack_boxes(printed, start, end))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed file: Markdown (or plain) text, and where its pages begin.
@@ -236,9 +324,11 @@ class Document:
     Attributes:
         id: derived from where the file is, not from its content, so that a new version replaces the old.
         page_starts: offset of the first character of each page; empty when the source has no pages.
-        page_labels: what the file prints on each page ("iv", "12"); empty, or one per page.
+        page_labels: what the file prints on each page ("iv", "12"), or calls it ("slide 3", "sheet Costs"); empty,
+            or one per page.
         source: the file as the caller named it, for citations.
         metadata: whatever is to be kept with it and filtered by; a store keeps them as `plain_metadata` says.
+        printed: where its words are on the pages, see `unpack_boxes`; b"" where nobody looked.
     """
 
     id: str
@@ -249,6 +339,7 @@ class Document:
     page_starts: tuple[int, ...] = ()
     page_labels: tuple[str, ...] = ()
     metadata: Metadata = field(default=NO_METADATA, hash=False)
+    printed: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         for name, kinds, allowed in _OF_DOCUMENT:
@@ -266,8 +357,9 @@ class Document:
         return bisect_right(self.page_starts, offset) or None if self.page_starts else None
 
     def place_of(self, start: int, end: int) -> Place:
-        """Return the pages, their labels and the lines of the slice [start, end), in time linear in `end`."""
-        return replace(self.pages_of(start, end), lines=lines_in(self.text, start, end))
+        """Return pages, their labels, lines and boxes of the slice [start, end), in time linear in `end`."""
+        place = placed_in(self.page_starts, self.page_labels, self.printed, start, end)
+        return replace(place, lines=lines_in(self.text, start, end))
 
     def pages_of(self, start: int, end: int) -> Place:
         """Return the pages of the slice [start, end) and their labels, without its lines, in logarithmic time."""
@@ -316,7 +408,7 @@ class Chunk:
     Attributes:
         path: headings above the chunk, outermost first, its own section's title last.
         section: 0-based position of the section it was cut from.
-        pages, page_labels, lines: see `Place`.
+        pages, page_labels, lines, boxes: see `Place`; boxes are asked for, and tell no two chunks apart.
     """
 
     id: str
@@ -331,6 +423,7 @@ class Chunk:
     pages: Span | None = None
     page_labels: tuple[str, str] | None = None
     lines: Span | None = None
+    boxes: tuple[PageBox, ...] = field(default=(), compare=False)
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
     def __post_init__(self) -> None:
@@ -339,7 +432,7 @@ class Chunk:
     @property
     def place(self) -> Place:
         """Return where it stands for a reader."""
-        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
+        return _place(self)
 
     def as_segment(self) -> Segment:
         """Return the same slice as a segment of one chunk."""
@@ -375,6 +468,7 @@ class Figure:
         labels: the text inside it.
         caption: what a model said of it, "" where none was asked.
         png: the picture.
+        svg: of a drawing, the same as lines, areas and text; "" for bitmaps, and for drawings too large for that.
     """
 
     name: str
@@ -387,6 +481,7 @@ class Figure:
     labels: str = ""
     caption: str = ""
     png: bytes = field(default=b"", repr=False)
+    svg: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,6 +539,7 @@ class Provenance:
     rank: int | None  # from 1, in that route's ranking; None when the chunk was asked for by id
     score: float  # raw, in that route's own unit
     view: str = "raw"
+    share: float | None = None  # of the hit's score, where that is a sum over routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,12 +599,15 @@ class Ranking:
     Attributes:
         degraded: parts that failed while the rest went on.
         unknown: names in the question that stand nowhere in what was searched.
+        left_out: routes whose hits counted for nothing in the sum: the dense one, where it finds other documents
+            than the words do, as in a language that its embedder does not know.
     """
 
     hits: tuple[Hit, ...]
     scale: Scale
     degraded: tuple[Degraded, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, hits: Iterable[Hit], scale: Scale, degraded: Iterable[Degraded] = ()) -> Ranking:
@@ -520,7 +619,7 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """Return the first k hits."""
-        return Ranking(self.hits[:k], self.scale, self.degraded, self.unknown)
+        return replace(self, hits=self.hits[:k])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,7 +628,7 @@ class Segment:
 
     Attributes:
         path: the headings that all of it stands under.
-        pages, page_labels, lines: see `Place`.
+        pages, page_labels, lines, boxes: see `Place`.
         positions: of its first and its last chunk, 0-based and inclusive; None where nobody counted them.
         metadata: what all its chunks say of their document, as title and source.
     """
@@ -544,6 +643,7 @@ class Segment:
     pages: Span | None = None
     page_labels: tuple[str, str] | None = None
     lines: Span | None = None
+    boxes: tuple[PageBox, ...] = field(default=(), compare=False)
     positions: tuple[int, int] | None = None
     metadata: Metadata = field(default=NO_METADATA, hash=False)
 
@@ -553,14 +653,19 @@ class Segment:
     @property
     def place(self) -> Place:
         """Return where it stands for a reader."""
-        return Place(pages=self.pages, page_labels=self.page_labels, lines=self.lines)
+        return _place(self)
 
     def as_chunk(self) -> Chunk:
         """Return the same slice as a chunk, so that what ranks, rates or cites chunks does so with segments."""
         return Chunk(**_shared(self), position=self.positions[0] if self.positions else 0)
 
 
-_SHARED: Final = ("id", "document_id", "start", "end", "text", "path", "pages", "page_labels", "lines", "metadata")
+_PLACE: Final = ("pages", "page_labels", "lines", "boxes")
+_SHARED: Final = ("id", "document_id", "start", "end", "text", "path", *_PLACE, "metadata")
+
+
+def _place(piece: Chunk | Segment) -> Place:
+    return Place(**{name: getattr(piece, name) for name in _PLACE})
 
 
 def _shared(piece: Chunk | Segment) -> dict[str, Any]:
@@ -626,11 +731,22 @@ class Chain:
         return tuple(hop.chunk for hop in self.hops)
 
 
+TABLE_HEADER: Final = "table_header"
+"""Metadata key: the caption, the header row and the open groups of the table that a slice goes on with."""
+
+
 def common_metadata(chunks: Sequence[Chunk]) -> Metadata:
-    """Return what all of the chunks say, in the order in which the first says it; nothing of no chunks."""
+    """Return what all of the chunks say, in the order in which the first says it; nothing of no chunks.
+
+    The header of the table that the first goes on with is that of their slice.
+    """
     first, others = (chunks[0].metadata, chunks[1:]) if chunks else (NO_METADATA, ())
     return FrozenMetadata(
-        {key: value for key, value in first.items() if all(_same(other.metadata.get(key), value) for other in others)}
+        {
+            key: value
+            for key, value in first.items()
+            if key == TABLE_HEADER or all(_same(other.metadata.get(key), value) for other in others)
+        }
     )
 
 
@@ -651,6 +767,7 @@ class Outcome:
 
     Attributes:
         cut: time or memory ended its reading: the next run reads it again.
+        moved_from: ids under which the library held the same bytes, of files that are gone: it stands in their place.
     """
 
     source: str
@@ -661,3 +778,4 @@ class Outcome:
     pages: int = 0
     failed_pages: tuple[int, ...] = ()  # 1-based
     cut: bool = False
+    moved_from: tuple[str, ...] = ()

@@ -1,7 +1,15 @@
 from .files import Engine as Engine
 from .files import file_bytes as file_bytes
+from .files import page_picture as page_picture
 from .files import parse as parse
 from .files import parse_bytes as parse_bytes
 from .files import path_given as path_given
-from .protocol import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
+from .files import usual_engine as usual_engine
+from .process import cores as cores
+from .process import in_background as in_background
 from .protocol import Limits as Limits
+from .readers import FileKind as FileKind
+from .readers import FileText as FileText
+from .readers import reader_of as reader_of
+from .readers import register as register
+from .readers import supported_suffixes as supported_suffixes

@@ -25,6 +25,8 @@ TITLE_GAP = 14.0  # text this near does too where it keeps within the drawing's 
 PANEL_GAP = 26.0  # drawings this near to each other, with no text to read between, are panels of one figure
 GRID_GAP = 72.0  # grid lines of one chart are no farther apart
 MAX_DRAWINGS = 200  # of a page: the largest
+_MAX_CAPTIONS = 40  # of a page, by which drawings are kept apart
+_MOST_GROWN = 4.0  # times: a figure with its labels is not larger than what is drawn of it
 _GROWTH = 4  # rounds: tick labels, then the title of the axis, then the title of the panel
 _PROSE = 0.4  # of a region's area: with more running text than this inside, it is a page with decorations
 _SAME_PLACE, _ANYWHERE = 3, 4  # pages on which one content makes a decoration, at one place or at any
@@ -54,15 +56,17 @@ def find_regions(
     page = Box(0.0, 0.0, *size)
     kept = [shape for shape in drawn.shapes if not _is_background(shape, page, prose)]
     grids = [Box(table.x0, table.top, table.x1, table.bottom) for table in tables]
-    written = [box_of(line) for line in lines]
-    drawings = [
-        union(shape.box for shape in group)
-        for group in clusters(kept, size)
-        if draws_something(group, written) and not _in_table(group, grids)
-    ]
+    spans = [(span.text, Box(span.x0, line.top, span.x1, line.bottom)) for line in lines for span in line.spans]
+    written = [box for _, box in spans]
+    groups = [group for group in clusters(kept, size) if draws_something(group, written)]
+    wired = [union(shape.box for shape in group) for group in groups if connects(group)]
+    drawings = [union(shape.box for shape in group) for group in groups if not _in_table(group, grids)] + wired
+    if not drawings:
+        return []
     free = [text for text in drawn.texts if not any(reads.holds(text) for reads in prose)]
-    boxes = _panels(drawings, free, prose, kept)
-    regions = [_region(box.common(page), kept) for box in boxes if _is_figure(box.common(page), prose)]
+    captions = [box for text, box in spans if is_figure_caption(text)][:_MAX_CAPTIONS]
+    boxes = _panels(drawings, free, prose, kept, captions)
+    regions = [_region(box.common(page), kept) for box in boxes if _is_figure(box.common(page), prose, wired)]
     return sorted(regions, key=lambda region: (region.box.top, region.box.x0))
 
 
@@ -83,16 +87,26 @@ def _in_table(group: Sequence[Shape], grids: Sequence[Box]) -> bool:
 
 
 def _panels(
-    drawings: Sequence[Box], texts: Sequence[Box], prose: Sequence[Box], shapes: Sequence[Shape]
+    drawings: Sequence[Box],
+    texts: Sequence[Box],
+    prose: Sequence[Box],
+    shapes: Sequence[Shape],
+    captions: Sequence[Box],
 ) -> list[Box]:
     """Return drawings grown over their labels, those that belong together as one."""
     boxes = sorted(drawings, key=lambda box: (-box.area, box))[:MAX_DRAWINGS]
     boxes = [box for box in boxes if min(box.width, box.height) >= MIN_SIDE / 2]
     for _ in range(_GROWTH):
         boxes = [_with_labels(box, texts, prose) for box in boxes]
-        boxes = [_with_shapes(box, shapes, prose) for box in boxes]
-        boxes = _joined(boxes, prose)
-    return boxes
+        holders = [(shape, [box for box in boxes if box.holds(shape.box)]) for shape in shapes]
+        boxes = [_with_shapes(box, [s for s, held in holders if held in ([], [box])], prose) for box in boxes]
+        boxes = _joined(boxes, prose, captions)
+    inside = [[drawing for drawing in drawings if box.holds(drawing)] for box in boxes]
+    return [
+        box if box.area <= _MOST_GROWN * sum(drawing.area for drawing in parts) else union(parts)
+        for box, parts in zip(boxes, inside, strict=True)
+        if parts
+    ]
 
 
 def _with_labels(box: Box, texts: Sequence[Box], prose: Sequence[Box]) -> Box:
@@ -146,18 +160,16 @@ def _covers_more(wider: Box, box: Box, prose: Sequence[Box]) -> bool:
     return any(wider.holds(read) and not box.holds(read) for read in prose)
 
 
-def _joined(boxes: Sequence[Box], prose: Sequence[Box]) -> list[Box]:
-    """Join boxes that overlap, and panels side by side or above each other."""
+def _joined(boxes: Sequence[Box], prose: Sequence[Box], captions: Sequence[Box]) -> list[Box]:
+    """Join boxes that overlap, and panels side by side or above each other, unless each has its own caption."""
     left = list(boxes)
     done: list[Box] = []
     while left:
         box = left.pop()
         for other in left:
-            near = box.grown(PANEL_GAP).meets(other) and _in_line(box, other)
+            near = box.grown(PANEL_GAP).meets(other) and _in_line(box, other) and not _titled(box, other, captions)
             both = union((box, other))
-            if box.meets(other) or (
-                near and not _covers_more(both, box, prose) and not _covers_more(both, other, prose)
-            ):
+            if box.meets(other) or (near and not any(_covers_more(both, one, prose) for one in (box, other))):
                 left.remove(other)
                 left.append(both)
                 break
@@ -166,14 +178,26 @@ def _joined(boxes: Sequence[Box], prose: Sequence[Box]) -> list[Box]:
     return done
 
 
+def _titled(one: Box, two: Box, captions: Sequence[Box]) -> bool:
+    """Tell whether two captions begin at one height, one below or above each of two boxes."""
+    left, right = sorted((one, two))
+    return any(
+        a.x0 < right.x0 - _ALONG <= b.x0 + LABEL_GAP and abs(a.top - b.top) <= RULE and a.x1 < b.x0
+        for a in captions
+        for b in captions
+        if left.x0 - PANEL_GAP <= a.x0 <= left.x1 and b.x0 <= right.x1
+    )
+
+
 def _in_line(one: Box, two: Box) -> bool:
     """Tell whether two boxes lie side by side or one above the other, by half of the smaller one or more."""
     across, down = one.common(two).width, one.common(two).height
     return across >= 0.5 * min(one.width, two.width) or down >= 0.5 * min(one.height, two.height)
 
 
-def _is_figure(box: Box, prose: Sequence[Box]) -> bool:
-    if min(box.width, box.height) < MIN_SIDE or box.area < MIN_AREA:
+def _is_figure(box: Box, prose: Sequence[Box], wired: Iterable[Box]) -> bool:
+    side = MIN_SIDE / 2 if any(map(box.holds, wired)) else MIN_SIDE
+    if min(box.width, box.height) < side or box.area < MIN_AREA:
         return False
     return sum(box.common(read).area for read in prose if box.meets(read)) <= _PROSE * box.area
 
@@ -257,10 +281,10 @@ def clusters(shapes: Sequence[Shape], size: tuple[float, float]) -> list[list[Sh
 
 
 def _forms(shapes: Sequence[Shape], page: float) -> list[Box]:
-    parts: dict[int, list[Box]] = {}
+    parts: dict[int, list[Box]] = defaultdict(list)
     for shape in shapes:
-        if shape.group:
-            parts.setdefault(shape.group, []).append(shape.box)
+        parts[shape.group].append(shape.box)
+    parts.pop(0, None)  # of no form
     boxes = [union(boxes) for boxes in parts.values()]
     return [box for box in boxes if box.area < _GROUP_SHARE * page]
 
@@ -293,11 +317,8 @@ def _components(rows: Sequence[int]) -> tuple[list[_Run], list[int]]:
         while runs[above].row < run.row - 1:
             above += 1
         for other in range(above, index):
-            if (
-                runs[other].row == run.row - 1
-                and runs[other].first <= run.last + 1
-                and run.first <= runs[other].last + 1
-            ):
+            row, first, last = runs[other]
+            if row == run.row - 1 and first <= run.last + 1 and run.first <= last + 1:
                 parent[root(index)] = root(other)
     return runs, [root(index) for index in range(len(runs))]
 
@@ -314,20 +335,24 @@ def _runs(row: int, bits: int) -> Iterator[_Run]:
         at += length
 
 
-_ALONG = 1.5  # points: edges this near are drawn as one line
+_ALONG = 1.5  # points: edges this near are drawn as one line, or touch
 _LONG = 0.75  # of the whole: from here on a line of a grid goes through it
 _GRID = 0.6  # of the lengths of all lines: with more in long ones, they rule a table
 _INK = 0.12  # of the area: what other ink must cover at least on top of a grid
 _BAR = 3.0  # points: the smallest side of a bar
 _PICTURE = 36.0  # points: the smallest side of a bitmap that is a figure
+_LABELS = 3  # texts a bar among bars, at most; a table has more to its shaded cells
+_MARK = 12.0  # points: ink up to this size is the head of an arrow, a terminal or a tick
+_DEPTH = 0.6  # of a box: as far a line from outside may go on behind it, as from centre to centre
+_MAX_LINES = 500  # and boxes that are compared with each other; no diagram has more
 
 
 def draws_something(group: Sequence[Shape], lines: Sequence[Box]) -> bool:
     """Return whether a group of shapes is a drawing.
 
-    A bitmap of some size is. So is ink that is neither line nor rectangle, unless it is a small mark in a
-    table. Lines and rectangles alone are when they form no grid: the long lines of a table make up most of
-    all its lines, those of a diagram do not. Filled rectangles without text in them are bars.
+    A bitmap of some size is. Lines and boxes are where lines lead from box to box, see `connects`; so are bars, which
+    are filled rectangles without text. Ink that is neither line nor box is too, unless it is only small marks, or
+    little on top of a grid.
 
     Args:
         group: shapes that lie together.
@@ -341,34 +366,146 @@ def draws_something(group: Sequence[Shape], lines: Sequence[Box]) -> bool:
         return True  # a bitmap that was cut into strips
     ink = [shape for shape in group if shape.kind == "ink"]
     straight = [shape for shape in group if shape.kind in {"rule", "box"}]
-    if _bars(straight, lines) >= 2:
-        return True
     if not straight:
         return len(ink) > 1 or (bool(ink) and min(whole.width, whole.height) >= _PICTURE)
-    grid = _is_grid(straight)
-    if ink:
-        covered = sum(shape.box.area for shape in group if shape.kind in {"ink", "image"})
-        return covered >= _INK * whole.area if grid else True
-    return not grid and sum(shape.kind == "box" for shape in straight) >= 3
+    if _bars(straight, lines, whole) >= 2 or connects(group):
+        return True
+    if all(map(_is_mark, ink)):
+        return False
+    covered = sum(shape.box.area for shape in group if shape.kind in {"ink", "image"})
+    return covered >= _INK * whole.area if _is_grid(straight) else True
 
 
-def _bars(straight: Iterable[Shape], lines: Sequence[Box]) -> int:
-    """Count the filled rectangles that have no text in them; those of equal box count once."""
-    bars = {
-        tuple(round(side) for side in shape.box)
-        for shape in straight
-        if shape.kind == "box" and shape.solid and min(shape.box.width, shape.box.height) >= _BAR
-        and not any(shape.box.meets(line) for line in lines)
-    }  # fmt: skip
-    return len(bars)
+def _is_mark(shape: Shape) -> bool:
+    return max(shape.box.width, shape.box.height) <= _MARK
+
+
+def _bars(straight: Iterable[Shape], lines: Sequence[Box], whole: Box) -> int:
+    """Count the filled rectangles without text in them or in any that they touch: cells that are shaded have some."""
+    solid = [shape.box for shape in straight if shape.kind == "box" and shape.solid]
+    bars: set[tuple[int, int]] = set()  # by left and right edge: of a row that is shaded all cells are one
+    for island in _islands(solid):
+        if not any(box.meets(line) for box in island for line in lines):
+            row = len({(round(box.top), round(box.bottom)) for box in island}) == 1
+            wide = [box for box in ([union(island)] if row else island) if min(box.width, box.height) >= _BAR]
+            bars |= {(round(box.x0), round(box.x1)) for box in wide}
+    written = sum(map(whole.holds, lines))
+    return len(bars) if written <= _LABELS * len(bars) else 0
+
+
+def _islands(boxes: Sequence[Box]) -> list[list[Box]]:
+    """Return boxes in groups that touch each other; one that lies wholly inside another does not touch it."""
+    if len(boxes) > _MAX_LINES:
+        return [list(boxes)]
+    left, found = list(boxes), []
+    while left:
+        island = [left.pop()]
+        for box in island:  # which grows as it is read
+            island += [other for other in left if _touch(box, other)]
+            left = [other for other in left if not _touch(box, other)]
+        found.append(island)
+    return found
+
+
+def _touch(one: Box, two: Box) -> bool:
+    small, large = sorted((one, two), key=lambda box: box.area)
+    around = small.grown(_ALONG)
+    return around.meets(large) and around.common(large) != around
+
+
+def connects(group: Iterable[Shape]) -> bool:
+    """Return whether a line, or several that meet, lead from one box to another, or from a box to a small mark.
+
+    A line leads to a box where it ends there from outside, and not at a corner. Lines of a table do so only here and
+    there, at cells over several rows or columns, and form more meshes than they have such ends.
+    """
+    boxes = [shape.box for shape in group if shape.kind == "box"]
+    marks = [shape.box for shape in group if shape.kind == "ink" and _is_mark(shape)]
+    drawn = [shape.box for shape in group if shape.kind == "rule"]
+    rules, framed = _without_boxes(
+        [Box(x0, y, x1, y) for y, x0, x1 in _joined_lines(_level(box) for box in drawn if box.width > box.height)],
+        [Box(x, y0, x, y1) for x, y0, y1 in _joined_lines(_upright(box) for box in drawn if box.width <= box.height)],
+    )
+    if len(rules) + len(boxes) + len(marks) > _MAX_LINES:
+        return False
+    islands = _islands(boxes + framed)
+    while rules:
+        net = [rules.pop()]
+        for rule in net:  # which grows as it is read
+            net += [other for other in rules if rule.grown(_ALONG).meets(other)]
+            rules = [other for other in rules if other not in net]
+        meets = sum(one.grown(_ALONG).meets(two) for place, one in enumerate(net) for two in net[:place])
+        ends = [end for rule in net for end in _ends(rule, islands, marks)]
+        if len(set(ends)) >= 2 and max(ends) >= 0 and len(ends) > meets - len(net) + 1:
+            return True
+    return False
+
+
+def _level(box: Box) -> tuple[float, float, float]:
+    return (box.top + box.bottom) / 2, box.x0, box.x1
+
+
+def _upright(box: Box) -> tuple[float, float, float]:
+    return (box.x0 + box.x1) / 2, box.top, box.bottom
+
+
+def _without_boxes(across: Sequence[Box], down: Sequence[Box]) -> tuple[list[Box], list[Box]]:
+    """Return lines without those that draw boxes, and the boxes: four lines that end at each other's ends."""
+    starts: dict[tuple[int, int], list[Box]] = defaultdict(list)
+    for line in (*across, *down):
+        starts[round(line.x0 / RULE), round(line.top / RULE)].append(line)
+
+    def begin_at(x: float, y: float) -> list[Box]:
+        cells = ((round(x / RULE) + i, round(y / RULE) + j) for i in (-1, 0, 1) for j in (-1, 0, 1))
+        return [line for cell in cells for line in starts.get(cell, ()) if _near(line[:2], (x, y))]
+
+    found: list[Box] = []
+    used: set[Box] = set()
+    for left in down[:_MAX_LINES]:
+        for top in (line for line in begin_at(left.x0, left.top) if line.x1 > line.x0):
+            rights = [line for line in begin_at(top.x1, top.top) if line.bottom > line.top]
+            bottoms = [line for line in begin_at(left.x0, left.bottom) if line.x1 > line.x0]
+            for right, bottom in ((a, b) for a in rights for b in bottoms if _near(a[2:], b[2:])):
+                found.append(union((left, top, right, bottom)))
+                used |= {left, top, right, bottom}
+    return [line for line in (*across, *down) if line not in used], found
+
+
+def _near(one: Sequence[float], two: Sequence[float]) -> bool:
+    return all(abs(a - b) <= RULE for a, b in zip(one, two, strict=True))
+
+
+def _ends(rule: Box, islands: Sequence[Sequence[Box]], marks: Sequence[Box]) -> Iterator[int]:
+    """Yield, for each end of a line at a box or a mark, the number of the island it leads to, or one below zero."""
+    x0, y0, x1, y1 = rule
+    for end, far in ((Box(x0, y0, x0, y0), Box(x1, y1, x1, y1)), (Box(x1, y1, x1, y1), Box(x0, y0, x0, y0))):
+        at = next((number for number, mark in enumerate(marks) if mark.grown(_ALONG).meets(end)), None)
+        for number, island in enumerate(islands):
+            if any(_leads_to(end, far, box) if at is None else box.meets(marks[at].grown(RULE)) for box in island):
+                yield number
+                break
+        else:
+            if at is not None:
+                yield -1 - at
+
+
+def _leads_to(end: Box, far: Box, box: Box) -> bool:
+    """Return whether a line ends at a box, or not far behind its side, comes from outside, and misses the corners."""
+    level = end.top == far.top
+    (at, low, high), (near, first, last) = (
+        (end.top, box.top, box.bottom), (end.x0, box.x0, box.x1)) if level else (
+        (end.x0, box.x0, box.x1), (end.top, box.top, box.bottom))  # fmt: skip
+    start = far.x0 if level else far.top
+    deep = near - first if start < near else last - near
+    outside = start < first - _ALONG if start < near else start > last + _ALONG
+    return outside and low + _ALONG < at < high - _ALONG and -RULE <= deep <= _DEPTH * (last - first)
 
 
 def _is_grid(straight: Sequence[Shape]) -> bool:
     whole = union(shape.box for shape in straight)
     across: list[tuple[float, float, float]] = []  # height, from, to
     down: list[tuple[float, float, float]] = []
-    for shape in straight:
-        box = shape.box
+    for box in (shape.box for shape in straight):
         if box.height <= RULE and box.width > box.height:
             across.append((box.top, box.x0, box.x1))
         elif box.width <= RULE:
@@ -379,16 +516,22 @@ def _is_grid(straight: Sequence[Shape]) -> bool:
     return _long_share(across, whole.width) >= _GRID and (not down or _long_share(down, whole.height) >= _GRID)
 
 
-def _long_share(edges: Sequence[tuple[float, float, float]], length: float) -> float:
+def _long_share(edges: Iterable[tuple[float, float, float]], length: float) -> float:
     """Return the share of all lines, by length, that go through most of the length; edges in line are joined."""
-    joined: list[tuple[float, float, float]] = []
-    for at, start, end in sorted((round(at / _ALONG), start, end) for at, start, end in edges):
-        if joined and joined[-1][0] == at and start <= joined[-1][2] + _ALONG:
-            joined[-1] = (at, joined[-1][1], max(joined[-1][2], end))
-        else:
-            joined.append((at, start, end))
+    joined = _joined_lines(edges)
     total = sum(end - start for _, start, end in joined)
     return sum(end - start for _, start, end in joined if end - start >= _LONG * length) / total if total else 1.0
+
+
+def _joined_lines(edges: Iterable[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """Return lines as (place, start, end), with those joined that are one behind the other at nearly one place."""
+    joined: list[tuple[float, float, float]] = []
+    for key, start, end, at in sorted((round(at / _ALONG), start, end, at) for at, start, end in edges):
+        if joined and round(joined[-1][0] / _ALONG) == key and start <= joined[-1][2] + _ALONG:
+            joined[-1] = (joined[-1][0], joined[-1][1], max(joined[-1][2], end))
+        else:
+            joined.append((at, start, end))
+    return joined
 
 
 _WIDE = 0.6  # of the width of its column: from here on a line is one of running text

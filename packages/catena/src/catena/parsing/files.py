@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from annotated_types import Ge, Le
 
-from catena.model import Document
+from catena.model import Document, PageBox
 from catena.model.errors import MissingExtraError, ParameterError, ParseError
 from catena.model.ids import digest
 from catena.model.layout import Layout, Page, PageNote, Parsed
@@ -20,7 +22,8 @@ from catena.model.options import check_given
 from catena.parsing.pages import outline_of, page_of
 from catena.parsing.process import POOL, ask
 from catena.parsing.protocol import Limits, Unreadable, too_large
-from catena.text import PAGE_BREAK, PLAIN, is_visible
+from catena.parsing.readers import OWN, kinds
+from catena.text import PAGE_BREAK, PLAIN, is_title, is_visible
 
 Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
 
@@ -35,13 +38,19 @@ def parse(
     source: str | None = None,
     password: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    engine: Engine = "pypdf",
+    engine: Engine | None = None,
     ruled_tables: bool = False,
     figures: bool = False,
     figure_dpi: float = FIGURE_DPI,
     hidden_text: bool = True,
+    ocr: bool = False,
+    workers: Annotated[int, Ge(1)] = 1,
+    on_page: Callable[[int, int], None] | None = None,
 ) -> Parsed:
     """Read a file: PDF, HTML, LaTeX, Markdown or plain text, told apart by content first and by name second.
+
+    Word, PowerPoint and Excel files (extra `[office]`), OpenDocument text and EPUB are told by what is in them, too;
+    e-mail is known by its name, as are the kinds of files that `register` adds.
 
     Another process reads it under `limits`, so that no file can hang or end this one. When the time is up, the
     pages read so far are kept and the state is "partial". A LaTeX source is "partial" too where it takes in other
@@ -53,12 +62,16 @@ def parse(
         source: how citations name the file; `path` as given when not given.
         password: opens an encrypted PDF.
         limits: what the file may cost.
-        engine: who reads PDF: "pypdf", or "pypdfium2" (faster; extra `[fast-pdf]`).
+        engine: who reads PDF: "pypdfium2" (faster; extra `[fast-pdf]`) or "pypdf"; None is the first that is there.
         ruled_tables: find tables with drawn borders (slow; extra `[tables]`).
         figures: crop the figures of PDFs; only pypdfium2 can, the other engine gives none.
         figure_dpi: dots per inch of the crops, 36 to 600; a large figure gets fewer, see `figure_images`.
         hidden_text: keep text of a PDF that a reader of the page does not see: it is white on white, invisible (as
             the text layer that OCR puts below a scan is), off the page, or too small. `notes` tell of it either way.
+        ocr: read what is seen on pages without text (extra `[ocr]`); `notes` name these pages, and the state is
+            "partial", since nobody knows what OCR misread.
+        workers: processes among which the pages of a long PDF are divided; figures are cropped by one.
+        on_page: told of each page how many are read, and of how many; by several threads where there are workers.
 
     Raises:
         ParseError: no document came of it; `state` is a `FailureState`.
@@ -79,25 +92,34 @@ def parse_bytes(
     source: str | None = None,
     password: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    engine: Engine = "pypdf",
+    engine: Engine | None = None,
     ruled_tables: bool = False,
     figures: bool = False,
     figure_dpi: Annotated[float, Ge(36), Le(600)] = FIGURE_DPI,
     hidden_text: bool = True,
+    ocr: bool = False,
+    workers: Annotated[int, Ge(1)] = 1,
+    on_page: Callable[[int, int], None] | None = None,
 ) -> Parsed:
     """Read a file that is in memory; `name` is what it is called. For the rest see `parse`."""
     check_given(locals(), parse_bytes)
-    _check_installed(engine, ruled_tables)
+    engine = engine or usual_engine()
+    _check_installed(engine, ruled_tables, ocr)
+    limits = limits.for_ocr() if ocr else limits
     source = source or name
     blank = Document(id=document_id or digest("document", source), text="", source=source)
     request = {
         "name": name, "engine": engine, "password": password, "ruled_tables": ruled_tables,
-        "figure_dpi": figure_dpi if figures else 0.0, "hidden_text": hidden_text,
+        "figure_dpi": figure_dpi if figures else 0.0, "hidden_text": hidden_text, "ocr": ocr,
+        "kinds": [kind.told for kind in kinds() if kind not in OWN],
+        "modules": [os.path.abspath(path) for path in sys.path if path],
     }  # fmt: skip
     try:
         if len(data) > limits.bytes:
             raise too_large(len(data), limits.bytes)
-        return parsed(ask(POOL, request, cast("bytes", data), limits), blank, name)
+        workers = 1 if figures else workers
+        events = ask(POOL, request, cast("bytes", data), limits, workers=workers, on_page=on_page)
+        return parsed(events, blank, name)
     except Unreadable as error:
         raise ParseError(source, error.state, error.what, error.do_next) from None
 
@@ -122,6 +144,45 @@ def file_bytes(path: str | Path, *, source: str, limits: Limits = DEFAULT_LIMITS
         raise ParseError(source, error.state, error.what, error.do_next) from None
 
 
+def page_picture(
+    path: str | Path,
+    boxes: Sequence[PageBox],
+    *,
+    password: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    dpi: Annotated[float, Ge(36), Le(600)] = 110.0,
+) -> bytes:
+    """Return the page of a PDF on which the first of the boxes is, as PNG, with those on it marked.
+
+    Args:
+        path: the file, as it was when the boxes were found.
+        boxes: at least one, as `Library.boxes` gives them.
+        password: opens it.
+        limits: of reading it.
+        dpi: dots per inch.
+
+    Raises:
+        ParseError: it cannot be read.
+        MissingExtraError: pypdfium2 is not installed (the extra `fast-pdf`).
+        ParameterError: there are no boxes, or `dpi` is out of range.
+    """
+    check_given({"dpi": dpi}, page_picture)
+    if not boxes:
+        raise ParameterError("boxes", boxes, "at least one box")
+    _check_installed("pypdfium2", ruled_tables=False, ocr=False)
+    number = boxes[0].page
+    here = [list(box[1:]) for box in boxes if box.page == number]
+    request = {"marked": {"password": password, "number": number, "boxes": here, "dpi": dpi}}
+    data = file_bytes(path, source=str(path), limits=limits)
+    try:
+        events = ask(POOL, request, data, limits)
+        if events[-1]["event"] == "failed":
+            raise _unreadable(events[-1])
+        return b64decode(events[0]["png"])
+    except Unreadable as error:
+        raise ParseError(str(path), error.state, error.what, error.do_next) from None
+
+
 def path_given(path: object) -> Path:
     """Return a path as its own type.
 
@@ -133,16 +194,21 @@ def path_given(path: object) -> Path:
     return Path(path)
 
 
-def _check_installed(engine: str, ruled_tables: bool) -> None:
+def usual_engine() -> Engine:
+    """Return who reads PDF where nobody is named."""
+    return "pypdf" if find_spec("pypdfium2") is None else "pypdfium2"
+
+
+def _check_installed(engine: str, ruled_tables: bool, ocr: bool) -> None:
     if engine == "pypdfium2" and find_spec("pypdfium2") is None:
         raise MissingExtraError("pypdfium2", "catena-core[fast-pdf]")
     if ruled_tables and find_spec("pdfplumber") is None:
         raise MissingExtraError("pdfplumber", "catena-core[tables]")
+    if ocr and (find_spec("rapidocr") is None or find_spec("pypdfium2") is None):
+        raise MissingExtraError("rapidocr", "catena-core[ocr]")
 
 
 _WHY = {"no-text": "it shows something, but has no text layer", "blank": "nothing is on it"}
-# titles that programs fill in by themselves
-_NO_TITLE = re.compile(r"untitled|document\d*|microsoft word.*|.*\.(docx?|tex|dvi|indd|pdf|rtf|html?)|\W*", re.I)
 
 
 def parsed(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
@@ -227,24 +293,17 @@ def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, 
     problems = "; ".join(about.get("problems", ()))
     title = metadata.pop("title", "")
     layout = Layout(
-        pages=pages,
-        outline=outline_of(about, len(pages)) if "items" in about else (),
-        title=title,
+        pages=pages, outline=outline_of(about, len(pages)) if "items" in about else (), title=title,
         metadata={**metadata, "problems": problems} if problems else metadata,
-    )
+    )  # fmt: skip
     texts = ["\n".join(line.text for line in page.lines) for page in pages]
-    starts = [0]
-    for text in texts[:-1]:
-        starts.append(starts[-1] + len(text) + len(PAGE_BREAK))
+    starts = tuple(accumulate((len(text) + len(PAGE_BREAK) for text in texts[:-1]), initial=0))
     document = replace(
-        blank,
-        text=PAGE_BREAK.join(texts),
-        title=title if title and not _NO_TITLE.fullmatch(title) else PurePath(name).stem,
-        media_type=PLAIN,
-        page_starts=tuple(starts),
+        blank, text=PAGE_BREAK.join(texts), title=title if is_title(title) else PurePath(name).stem,
+        media_type=PLAIN, page_starts=starts,
         page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
         metadata=metadata,
-    )
+    )  # fmt: skip
     notes = tuple(
         PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state])
         for page in pages
@@ -272,9 +331,8 @@ def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) ->
         state, _, why = note.partition(": ")
         raise Unreadable(state, f"none of its {len(pages)} pages can be read ({why})")
     if "no-text" in states:
-        raise Unreadable(
-            "no-text", f"none of its {len(pages)} pages has a text layer: it is a scan", "running OCR on it"
-        )
+        what = f"none of its {len(pages)} pages has a text layer: it is a scan"
+        raise Unreadable("no-text", what, "parse(path, ocr=True)")
     what = "have nothing on them that can be seen" if "text" in states else "are blank"
     raise Unreadable("empty", f"all of its {len(pages)} pages {what}")
 
@@ -300,10 +358,9 @@ def parsed_text(events: Sequence[Mapping[str, Any]], blank: Document, name: str)
         raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
     notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in about.get("notes", ()))
     document = replace(
-        blank,
-        text="".join(str(event["text"]) for event in events if event["event"] == "piece"),
-        title=str(about["title"]) or PurePath(name).stem,
-        media_type=str(about["media_type"]),
-        metadata={"encoding": str(about["encoding"])},
-    )
+        blank, text="".join(str(event["text"]) for event in events if event["event"] == "piece"),
+        title=str(about["title"]) or PurePath(name).stem, media_type=str(about["media_type"]),
+        page_starts=tuple(map(int, about["page_starts"])), page_labels=tuple(map(str, about["page_labels"])),
+        metadata={str(key): str(value) for key, value in about["metadata"].items() if value},
+    )  # fmt: skip
     return Parsed(document=document, state="partial" if notes else "parsed", notes=notes)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
-from typing import Any
 
+from catena.parsing.readers import FileText
 from catena.parsing.runs import readable_text
-from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
+from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, file_text
 from catena.text import MARKDOWN, TABLE_TAGS, HtmlTable
 
 _UNSEEN = frozenset(
@@ -23,7 +23,9 @@ _BLOCKS = frozenset({
     "address", "article", "aside", "body", "center", "dd", "details", "dialog", "div",
     "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "html",
     "legend", "main", "nav", "option", "p", "section", "summary",
+    "li", "pre", *_HEADINGS,
 })  # fmt: skip
+_BEGIN_ONLY = frozenset({"blockquote", "hr", "ol", "table", "ul"})  # what their end means depends on what is open
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s?([\w+#-]+)")
 _STRUCTURE_MARK = re.compile(r"^(#{1,6}\s|`{3}|~{3}|(?:=+|-+)$)", re.MULTILINE)
@@ -35,7 +37,7 @@ _LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{9,}")
 _BREAK = "\0"  # a forced line end, while the white space around it is collapsed
 
 
-def read_html(data: bytes) -> dict[str, Any]:
+def read_html(data: bytes) -> FileText:
     """Return a page as Markdown, its title and its encoding.
 
     Raises:
@@ -44,7 +46,7 @@ def read_html(data: bytes) -> dict[str, Any]:
     found = decode(data, stated=stated_charset(data))
     markdown, title = to_markdown(found.text)
     check_visible(markdown, "the page shows no text")
-    return text_event(found._replace(text=markdown), MARKDOWN, title)
+    return file_text(found._replace(text=markdown), MARKDOWN, title)
 
 
 def stated_charset(data: bytes) -> str:
@@ -119,31 +121,25 @@ class _Writer(HTMLParser):
 
     def _open(self, tag: str, values: dict[str, str]) -> None:
         """Begin a block outside tables."""
+        if tag not in _BLOCKS | _BEGIN_ONLY:
+            return
+        self._flush()
         if tag in _HEADINGS:
-            self._flush()
             self._heading = _HEADINGS[tag]
         elif tag == "pre":
-            self._flush()
             self._code_block = _language(values)
         elif tag in {"ul", "ol"}:
-            self._flush()
             start = values.get("start", "1")
             first = int(start) if start.isdecimal() and len(start) < 10 else 1
             self.blocks.open_list(first if tag == "ol" else 0)
         elif tag in {"li", "dd"}:
-            self._flush()
             self.blocks.item()
         elif tag == "blockquote":
-            self._flush()
             self.blocks.quotes += 1
         elif tag == "table":
-            self._flush()
             self._table = HtmlTable()
         elif tag == "hr":
-            self._flush()
             self.blocks.write(["***"])
-        elif tag in _BLOCKS:
-            self._flush()
 
     def handle_endtag(self, tag: str) -> None:
         if self._unseen:
@@ -159,7 +155,7 @@ class _Writer(HTMLParser):
 
     def _close(self, tag: str) -> None:
         """End a block outside tables; end tags without a beginning do nothing."""
-        if tag in _BLOCKS or tag in _HEADINGS or tag in {"li", "dd", "pre"}:
+        if tag in _BLOCKS:
             self._flush()
         elif tag in {"ul", "ol"} and self.blocks.lists:
             self._flush()

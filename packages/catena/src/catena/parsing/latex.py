@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from catena.parsing import latex_tokens as known
 from catena.parsing.latex_tokens import Reader, Token, accented, as_source, caption_of, german, symbol, typeset, unit
+from catena.parsing.readers import FileText
 from catena.parsing.runs import readable_text
-from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, text_event
+from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, file_text
 from catena.text.loaded import MARKDOWN
 
 _INPUT_ENCODING = re.compile(rb"\\usepackage\s*\[\s*([\w-]+)\s*\]\s*\{inputenc\}")
@@ -40,7 +41,7 @@ class Converted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_latex(data: bytes) -> dict[str, Any]:
+def read_latex(data: bytes) -> FileText:
     """Return a source as Markdown, its title, its encoding, and in words what of it is not there.
 
     Raises:
@@ -51,8 +52,7 @@ def read_latex(data: bytes) -> dict[str, Any]:
     source = decode(data, stated=_ENCODINGS.get(name, name))
     found = to_markdown(source.text)
     check_visible(found.markdown, "the source prints no text")
-    about = text_event(source._replace(text=found.markdown), MARKDOWN, found.title)
-    return {**about, "notes": [*about["notes"], *found.notes]}
+    return file_text(source._replace(text=found.markdown), MARKDOWN, found.title, found.notes)
 
 
 def to_markdown(source: str) -> Converted:
@@ -171,12 +171,11 @@ class _Writer:
 
     def _opens_argument(self) -> bool:
         """Open an argument of a command that is not known, if one is next."""
-        token = self.reader.raw()
+        token = self.reader.peek()
         is_open = token is not None and token.kind == "{"
         if is_open:
+            self.reader.raw()
             self._frames.append(_UNKNOWN)
-        elif token is not None:
-            self.reader.push([token])
         return is_open
 
     def _aside(self, kind: str, end: Callable[[str], None]) -> None:
@@ -187,8 +186,10 @@ class _Writer:
         self._frames.append(_Frame(kind, "", end))
         self._words.append([])
 
-    def _argument(self, end: Callable[[str], None]) -> None:
+    def _argument(self, end: Callable[[str], None], *, behind_option: bool = False) -> None:
         """Take the next argument aside; without braces it is a single token."""
+        if behind_option:
+            self.reader.optional()
         found = self.reader.next()
         while found is not None and found.kind == "space":
             found = self.reader.next()
@@ -264,34 +265,25 @@ class _Writer:
 
     def _handlers(self) -> dict[str, Callable[[str], None]]:
         handlers: dict[str, Callable[[str], None]] = {
-            **dict.fromkeys(known.RANKS, self._section),
-            **dict.fromkeys(known.DEFINITIONS, self._define),
+            **dict.fromkeys(known.RANKS, self._section), **dict.fromkeys(known.DEFINITIONS, self._define),
             **dict.fromkeys(known.FILES, self._file),
             **dict.fromkeys(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "vref"), self._refer),
             **dict.fromkeys(("footnote", "thanks", "footnotetext", "endnote"), self._note_below),
             **dict.fromkeys(("\\", "tabularnewline", "cr"), self._break),
-            **dict.fromkeys(("newtheorem",), self._theorem),
-            **dict.fromkeys(known.FRONT, self._in_front),
+            **dict.fromkeys(("newtheorem",), self._theorem), **dict.fromkeys(known.FRONT, self._in_front),
             **dict.fromkeys(("SI", "qty"), self._quantity),
             **dict.fromkeys(("si", "unit"), lambda _: self._words[-1].append(unit(self._in_brackets()))),
             **{written: self._statement for name in known.STATEMENTS for written in _spellings(name)},
-        }
+        }  # fmt: skip
         return handlers | {
-            "title": self._title,
-            "maketitle": self._make_title,
-            "titlepage": self._make_title,
-            "frametitle": lambda _: self._slide_title(),
-            "cmidrule": self._rule,
-            "item": self._item,
-            "bibitem": self._bibitem,
-            "label": self._label,
-            "caption": self._caption,
-            "par": lambda _: self._flush(),
-            "multicolumn": self._multicolumn,
+            "title": self._title, "maketitle": self._make_title, "titlepage": self._make_title,
+            "frametitle": lambda _: self._slide_title(), "cmidrule": self._rule, "item": self._item,
+            "bibitem": self._bibitem, "label": self._label,
+            "caption": lambda _: self._argument(self._captioned, behind_option=True),
+            "par": lambda _: self._flush(), "multicolumn": self._multicolumn,
             "iffalse": lambda _: (self.reader.lexer.skip_conditional(), None)[1],
-            "newenvironment": lambda _: self._skip("moomm"),
-            "renewenvironment": lambda _: self._skip("moomm"),
-        }
+            **dict.fromkeys(("newenvironment", "renewenvironment"), lambda _: self._skip("moomm")),
+        }  # fmt: skip
 
     def _skip(self, arguments: str) -> None:
         """Pass over arguments: m for one in braces, o for one in brackets."""
@@ -303,9 +295,8 @@ class _Writer:
 
     def _section(self, name: str) -> None:
         self._flush()
-        self.reader.optional()
         level = min(6, max(1, known.RANKS[name] + self._shift))
-        self._argument(lambda title: self._heading(level, title))
+        self._argument(lambda title: self._heading(level, title), behind_option=True)
 
     def _heading(self, level: int, title: str) -> None:
         if len(self._words) > 1:  # inside a cell or a caption
@@ -321,12 +312,10 @@ class _Writer:
             self._title_words = title[:MAX_TITLE].rstrip()
             self.title = _FOOTNOTE.sub("", self._title_words).strip()
 
-        self.reader.optional()
-        self._argument(titled)
+        self._argument(titled, behind_option=True)
 
     def _in_front(self, name: str) -> None:
-        self.reader.optional()
-        self._argument(self._front[name].append)
+        self._argument(self._front[name].append, behind_option=True)
 
     def _make_title(self, _: str) -> None:
         notes, self._footnotes = self._footnotes, []  # below the title, not above it
@@ -378,11 +367,10 @@ class _Writer:
             self._words[-1].append(f"[{key}]")
 
     def _note_below(self, _: str) -> None:
-        self.reader.optional()
         self._footnote += 1
         number = self._footnote
         self._words[-1].append(f"[^{number}]")
-        self._argument(lambda text: self._footnotes.append(f"[^{number}] {text}"))
+        self._argument(lambda text: self._footnotes.append(f"[^{number}] {text}"), behind_option=True)
 
     def _file(self, name: str) -> None:
         self.reader.optional()
@@ -435,9 +423,7 @@ class _Writer:
         self._pass_overlay()
         while self.reader.optional() is not None:
             pass
-        token = self.reader.raw()
-        if token is not None:
-            self.reader.push([token])
+        token = self.reader.peek()
         if token is not None and token.kind == "{":
             self._argument(lambda title: self._heading(self._slide, title))
 
@@ -600,10 +586,6 @@ class _Writer:
             return
         self._flush()
         self._emit(lambda: self.blocks.table(rows))
-
-    def _caption(self, _: str) -> None:
-        self.reader.optional()
-        self._argument(self._captioned)
 
     def _captioned(self, text: str) -> None:
         is_table = any(self._open[name] for name in known.FLOATS if "table" in name)

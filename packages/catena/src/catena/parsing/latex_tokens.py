@@ -10,7 +10,7 @@ import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -299,6 +299,12 @@ class Reader:
         """Return the next token as it is."""
         return self._pushed.pop() if self._pushed else self.lexer.next()
 
+    def peek(self) -> Token | None:
+        """Return the next token as it is, and leave it there."""
+        token = self.raw()
+        self.push([token] if token else [])
+        return token
+
     def push(self, tokens: Sequence[Token]) -> None:
         """Put tokens back, so that they come next, in order."""
         self._pushed.extend(reversed(tokens))
@@ -335,12 +341,12 @@ class Reader:
         parameters, default = 0, None
         simple = True
         if command == "def":
-            while (token := self.raw()) is not None and token.kind != "{":
+            while (token := self.peek()) is not None and token.kind != "{":
+                self.raw()
                 parameters += token.kind == "param"
                 simple = simple and token.kind in {"param", "space"}
                 if token.kind == "par":
                     return
-            self.push([token] if token else [])
         elif command == "let":
             token = self._after_space()
             if token is not None and token.source != "=":
@@ -436,6 +442,9 @@ def typeset(words: str) -> str:
     return _ANY.sub(lambda match: _PRINTED[match.group()], words)
 
 
+_database, _to_text = cache(get_default_latex_context_db), cache(LatexNodes2Text)
+
+
 @lru_cache(maxsize=4096)
 def symbol(name: str) -> str | None:
     """Return the character that a command prints, or None where it is no such command."""
@@ -452,16 +461,6 @@ def accented(mark: str, letters: str) -> str:
     first, rest = letters[:1], letters[1:]
     printed = _to_text().latex_to_text(f"\\{mark}{{{first}}}") if first.isalpha() else first
     return unicodedata.normalize("NFC", printed) + rest
-
-
-@lru_cache(maxsize=1)
-def _database() -> Any:
-    return get_default_latex_context_db()
-
-
-@lru_cache(maxsize=1)
-def _to_text() -> LatexNodes2Text:
-    return LatexNodes2Text()
 
 
 _PREFIXES: Mapping[str, str] = _KNOWN["prefixes"]

@@ -7,6 +7,7 @@ where it does not (some programs sort by height), the fullness of the lines does
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -14,12 +15,15 @@ from statistics import median
 from catena.model.layout import Line, Span
 from catena.parsing.runs import ASCENT, CELL_GAP, DESCENT, WORD_GAP, Run
 
+SAME_BASELINE = 0.01  # points: within one line programs repeat the height, up to its rounding
+
 
 def page_lines(runs: Sequence[Run]) -> tuple[Line, ...]:
     """Return the lines of a page in reading order; turned text comes last."""
     upright = [run for run in runs if not run.turned]
-    lines = [line for block in reading_blocks(_once(upright)) for line in _block_lines(block.runs, block.column)]
-    return (*lines, *_turned_lines([run for run in runs if run.turned]))
+    blocks = reading_blocks(_joined(_once(upright)))
+    lines = (_line(group, block.column) for block in blocks for group in _baselines(block.runs))
+    return (*lines, *(_line([run], 0) for run in runs if run.turned))  # turned: as the content stream has it
 
 
 def _once(runs: Iterable[Run]) -> list[Run]:
@@ -34,8 +38,23 @@ def _once(runs: Iterable[Run]) -> list[Run]:
     return kept
 
 
-def _block_lines(runs: Sequence[Run], column: int) -> list[Line]:
-    return [_line(group, column) for group in _baselines(runs)]
+def _joined(runs: Iterable[Run]) -> list[Run]:
+    """Join runs that go on where the one before them ends: some programs print every letter of a word by itself."""
+    joined: list[Run] = []
+    last: Run | None = None
+    for run in runs:
+        gap = run.x0 - last.x1 if last is not None else 0.0
+        if (
+            last is not None
+            and abs(gap) < WORD_GAP * run.size
+            and abs(run.y - last.y) < SAME_BASELINE
+            and (run.size, run.style, run.hidden) == (last.size, last.style, last.hidden)
+        ):
+            joined[-1] = last = last._replace(text=last.text + run.text, x1=max(last.x1, run.x1))
+        else:
+            joined.append(run)
+            last = run
+    return joined
 
 
 def _baselines(runs: Sequence[Run]) -> list[list[Run]]:
@@ -83,14 +102,10 @@ def _line(runs: Sequence[Run], column: int) -> Line:
         else:
             spans.append(_span(run, run.text, run.x0, run.x1))
     return Line(
-        text="".join(text),
-        x0=spans[0].x0,
-        x1=max(span.x1 for span in spans),
+        text="".join(text), x0=spans[0].x0, x1=max(span.x1 for span in spans),
         top=round(min(run.y - ASCENT * run.size for run in runs), 2),
-        bottom=round(max(run.y + DESCENT * run.size for run in runs), 2),
-        spans=tuple(spans),
-        column=column,
-    )
+        bottom=round(max(run.y + DESCENT * run.size for run in runs), 2), spans=tuple(spans), column=column,
+    )  # fmt: skip
 
 
 def _alike(span: Span, run: Run) -> bool:
@@ -101,19 +116,9 @@ def _alike(span: Span, run: Run) -> bool:
 def _span(run: Run, text: str, x0: float, x1: float) -> Span:
     style = run.style
     return Span(
-        text=text,
-        x0=round(x0, 2),
-        x1=round(x1, 2),
-        size=run.size,
-        bold=style.bold,
-        italic=style.italic,
+        text=text, x0=round(x0, 2), x1=round(x1, 2), size=run.size, bold=style.bold, italic=style.italic,
         mono=style.mono,
-    )
-
-
-def _turned_lines(runs: Sequence[Run]) -> list[Line]:
-    """Return vertical and upside-down text as the content stream has it, a line for each run."""
-    return [_line([run], 0) for run in runs]
+    )  # fmt: skip
 
 
 MIN_GUTTER = 0.8  # of the body size
@@ -213,23 +218,30 @@ def _find_gutter(strips: Sequence[_Strip], left: float, size: float) -> _Gutter 
     inks = [strip.ink >> edge for strip in strips]
     width, left = whole.bit_length() - edge, left + edge
     for first in range(len(strips) - MIN_LINES + 1):
-        ink, best = 0, None
-        for last in range(first, len(strips)):
-            ink |= inks[last]
-            free = _free(ink, width, least)
-            if not free:
-                break
-            inside = [(start, end) for start, end in free if ink & ((1 << start) - 1) and ink >> end]
-            if inside:
-                best = (last, inside)
-        if best is not None:
-            for start, end in best[1]:
-                candidates[first, best[0], left + (start + end) / 2] = best[0] - first
+        last, gaps = _tallest(inks[first:], width, least)
+        for start, end in gaps:
+            candidates[first, first + last, left + (start + end) / 2] = last
     ranked = sorted(candidates, key=lambda key: (-candidates[key], key[2], key[0]))
     for first, last, x in ranked[:20]:
         if _are_columns(_without_running_lines(strips[first : last + 1], size), x):
             return _Gutter(first, last, x)
     return None
+
+
+def _tallest(inks: Sequence[int], width: int, least: int) -> tuple[int, list[tuple[int, int]]]:
+    """Return the last strip down to which gaps stay open between ink, from the first one, and these gaps."""
+    ink, last, gaps = -1, 0, []
+    inside: list[tuple[int, int]] = []
+    for number, more in enumerate(inks):
+        before, ink = ink, max(ink, 0) | more
+        if ink != before:  # else its gaps are those of the strips before
+            free = _free(ink, width, least)
+            if not free:
+                break
+            inside = [(start, end) for start, end in free if ink & ((1 << start) - 1) and ink >> end]
+        if inside:
+            last, gaps = number, inside
+    return last, gaps
 
 
 def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
@@ -301,10 +313,9 @@ def _goes_back(flow: Sequence[tuple[bool, int]]) -> bool:
 def _is_prose(side: Sequence[Run]) -> bool:
     """Return whether most lines are full and of several words: no table column is."""
     width = max(run.x1 for run in side) - min(run.x0 for run in side)
-    covered: dict[int, float] = {}
-    words: dict[int, int] = {}
+    covered: dict[int, float] = defaultdict(float)
+    words: dict[int, int] = defaultdict(int)
     for run in side:
-        y = round(run.y)
-        covered[y] = covered.get(y, 0.0) + run.x1 - run.x0
-        words[y] = words.get(y, 0) + len(run.text.split())
+        covered[round(run.y)] += run.x1 - run.x0
+        words[round(run.y)] += len(run.text.split())
     return median(covered.values()) > 0.8 * width and median(words.values()) >= 4

@@ -122,32 +122,21 @@ def failed_page(number: int, error: Exception, width: float = LETTER[0], height:
 def page_event(page: Page) -> dict[str, Any]:
     """Return a page as JSON-ready data."""
     return {
-        "event": "page",
-        "number": page.number,
-        "size": [page.width, page.height],
-        "state": page.state,
-        "note": page.note,
-        "hidden": page.hidden,
-        "lines": [_line_data(line) for line in page.lines],
+        "event": "page", "number": page.number, "size": [page.width, page.height], "state": page.state,
+        "note": page.note, "hidden": page.hidden, "lines": [_line_data(line) for line in page.lines],
         "tables": [[t.x0, t.x1, t.top, t.bottom, t.rows, t.merged] for t in page.tables],
-    }
+    }  # fmt: skip
 
 
 def page_of(event: Mapping[str, Any], label: str, figures: Sequence[Mapping[str, Any]] = ()) -> Page:
     """Rebuild a page from its event and those of its figures."""
     width, height = map(float, event["size"])
     return Page(
-        number=int(event["number"]),
-        width=width,
-        height=height,
-        lines=tuple(map(_line_of, event["lines"])),
-        label=label,
-        state=_STATES.get(str(event["state"]), "failed"),
-        note=str(event["note"]),
-        hidden=str(event.get("hidden", "")),
-        tables=tuple(map(_table_of, event["tables"])),
+        number=int(event["number"]), width=width, height=height, lines=tuple(map(_line_of, event["lines"])),
+        label=label, state=_STATES.get(str(event["state"]), "failed"), note=str(event["note"]),
+        hidden=str(event.get("hidden", "")), tables=tuple(map(_table_of, event["tables"])),
         figures=tuple(map(_figure_of, figures)),
-    )
+    )  # fmt: skip
 
 
 def outline_of(event: Mapping[str, Any], pages: int) -> tuple[OutlineItem, ...]:
@@ -187,4 +176,5 @@ def _figure_of(event: Mapping[str, Any]) -> FigureCrop:
     x0, top, x1, bottom = map(float, event["box"])
     (width, height), png = map(int, event["size"]), base64.b64decode(event["png"])
     kind: Literal["bitmap", "drawing"] = "bitmap" if event["kind"] == "bitmap" else "drawing"
-    return FigureCrop(x0=x0, x1=x1, top=top, bottom=bottom, kind=kind, png=png, width=width, height=height)
+    sides = {"x0": x0, "x1": x1, "top": top, "bottom": bottom}
+    return FigureCrop(**sides, kind=kind, png=png, width=width, height=height, svg=str(event.get("svg", "")))

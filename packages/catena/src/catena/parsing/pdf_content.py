@@ -382,9 +382,8 @@ class _Interpreter:
                     if is_space:
                         pen += state.word_space * state.scale * state.font.spaced_by_tw
                     else:  # letter spacing after the last glyph is no gap
-                        self._emit(
-                            gathered.add(text, start, pen - state.char_space * state.scale, spaced=space), place
-                        )
+                        end = pen - state.char_space * state.scale
+                        self._emit(gathered.add(text, start, end, spaced=space), place)
                     space = is_space
         self._emit(gathered.take(), place)
         self.text = multiply((1.0, 0.0, 0.0, 1.0, pen, 0.0), self.text)
@@ -421,16 +420,12 @@ def _kind_of_space(operands: list[Any], resources: DictionaryObject) -> str:
 
 
 _COMPONENTS = {"g": 1, "rg": 3, "k": 4}
-_SPACES = {
-    "/DeviceGray": "g", "/CalGray": "g", "/DeviceRGB": "rg", "/CalRGB": "rg", "/DeviceCMYK": "k",
-}  # fmt: skip
+_SPACES = {"/DeviceGray": "g", "/CalGray": "g", "/DeviceRGB": "rg", "/CalRGB": "rg", "/DeviceCMYK": "k"}
 _LINES_ONLY = frozenset({b"S", b"s"})
 
 _NUMERIC: Mapping[bytes, tuple[int, Callable[..., None]]] = {  # of which only the last numbers count: how many
     b"cm": (6, lambda self, *m: self._set(ctm=multiply(m, self.state.ctm))),
-    b"Td": (2, _Interpreter.move),
-    b"TD": (2, _Interpreter.move_and_lead),
-    b"Tm": (6, _Interpreter.place),
+    b"Td": (2, _Interpreter.move), b"TD": (2, _Interpreter.move_and_lead), b"Tm": (6, _Interpreter.place),
     b"Tc": (1, lambda self, width: self._set(char_space=width)),
     b"Tw": (1, lambda self, width: self._set(word_space=width)),
     b"Tz": (1, lambda self, percent: self._set(scale=percent * 0.01)),
@@ -439,25 +434,15 @@ _NUMERIC: Mapping[bytes, tuple[int, Callable[..., None]]] = {  # of which only t
     b"Tr": (1, lambda self, mode: self._set(mode=mode)),
     **dict.fromkeys((b"m", b"l", b"c", b"v", b"y"), (2, lambda self, x, y: self.path.append((x, y)))),
     b"re": (4, _Interpreter.add_rectangle),
-}
+}  # fmt: skip
 _NAMING: Mapping[bytes, Callable[..., None]] = {  # that name a resource
-    b"Tf": _Interpreter.set_font,
-    b"Do": _Interpreter.draw,
-    b"cs": _Interpreter.set_space,
+    b"Tf": _Interpreter.set_font, b"Do": _Interpreter.draw, b"cs": _Interpreter.set_space,
     b"gs": _Interpreter.set_state,
-}
+}  # fmt: skip
 _HANDLERS: Mapping[bytes, Callable[..., None]] = {
-    **{name: partial(_Interpreter.paint, operator=name) for name in _PAINTS},
-    b"BT": _Interpreter.begin,
-    b"T*": _Interpreter.next_line,
-    b"Tj": _Interpreter.show,
-    b"TJ": _Interpreter.show_array,
-    b"'": _Interpreter.show_on_next_line,
-    b'"': _Interpreter.show_spaced,
-    b"n": _Interpreter.end_path,
-    b"sc": _Interpreter.colour,
-    b"scn": _Interpreter.colour,
-    b"g": partial(_Interpreter.colour, space="g"),
-    b"rg": partial(_Interpreter.colour, space="rg"),
-    b"k": partial(_Interpreter.colour, space="k"),
-}
+    **{name: partial(_Interpreter.paint, operator=name) for name in _PAINTS}, b"BT": _Interpreter.begin,
+    b"T*": _Interpreter.next_line, b"Tj": _Interpreter.show, b"TJ": _Interpreter.show_array,
+    b"'": _Interpreter.show_on_next_line, b'"': _Interpreter.show_spaced, b"n": _Interpreter.end_path,
+    b"sc": _Interpreter.colour, b"scn": _Interpreter.colour, b"g": partial(_Interpreter.colour, space="g"),
+    b"rg": partial(_Interpreter.colour, space="rg"), b"k": partial(_Interpreter.colour, space="k"),
+}  # fmt: skip

@@ -29,15 +29,11 @@ _DRAWN = re.compile(rb"/([^\s/<>\[\](){}%]+)\s+Do\b")
 _SET_IN = re.compile(rb"/([^\s/<>\[\](){}%]+)\s+[-+.0-9]+\s+Tf\b")
 _FLATE = {FilterTypes.FLATE_DECODE, FilterTypeAbbreviations.FL}
 _UNPACKED_BEFORE: dict[str, Any] = {
-    FilterTypes.ASCII_85_DECODE: ASCII85Decode,
-    FilterTypeAbbreviations.A85: ASCII85Decode,
-    FilterTypes.ASCII_HEX_DECODE: ASCIIHexDecode,
-    FilterTypeAbbreviations.AHx: ASCIIHexDecode,
-    FilterTypes.LZW_DECODE: LZWDecode,
-    FilterTypeAbbreviations.LZW: LZWDecode,
-    FilterTypes.RUN_LENGTH_DECODE: RunLengthDecode,
-    FilterTypeAbbreviations.RL: RunLengthDecode,
-}
+    FilterTypes.ASCII_85_DECODE: ASCII85Decode, FilterTypeAbbreviations.A85: ASCII85Decode,
+    FilterTypes.ASCII_HEX_DECODE: ASCIIHexDecode, FilterTypeAbbreviations.AHx: ASCIIHexDecode,
+    FilterTypes.LZW_DECODE: LZWDecode, FilterTypeAbbreviations.LZW: LZWDecode,
+    FilterTypes.RUN_LENGTH_DECODE: RunLengthDecode, FilterTypeAbbreviations.RL: RunLengthDecode,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +171,7 @@ def _checked(reference: Any) -> _Stream:
         if failure_of(error)[0] != "malformed":
             raise
         return _Stream(f"{named} is damaged ({_why(error)})")
-    fonts, drawn = (
-        frozenset(f"/{name.decode('latin-1')}" for name in each.findall(data)) for each in (_SET_IN, _DRAWN)
-    )
+    fonts, drawn = (frozenset(f"/{name.decode('latin-1')}" for name in by.findall(data)) for by in (_SET_IN, _DRAWN))
     return _Stream("", fonts, drawn)
 
 
@@ -307,9 +301,8 @@ def _packed(body: bytes, stream: bytes) -> Iterator[tuple[int, int, bytes]]:
     starts = [int(first[1]) + place for place in places[1::2]]
     reached = 0  # places rise (7.5.7): what goes back would be read again and again
     for index, (number, start) in enumerate(zip(places[::2], starts, strict=False)):
-        content = (
-            data[start : starts[index + 1] if index + 1 < len(starts) else len(data)] if start >= reached else b""
-        )
+        end = starts[index + 1] if index + 1 < len(starts) else len(data)
+        content = data[start:end] if start >= reached else b""
         if content and 0 < number <= MAX_NUMBER and index <= MAX_PLACE:
             reached = start + len(content)
             yield index, number, content

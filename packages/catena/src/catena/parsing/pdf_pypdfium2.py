@@ -7,19 +7,24 @@ import ctypes
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
-from itertools import islice
-from math import hypot, sqrt
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import islice, repeat
+from math import sqrt
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from catena.model.layout import Page, PageState
+from catena.model.layout import Line, Page, PageState
 from catena.parsing.figure_regions import Region, find_regions, without_decorations
-from catena.parsing.figure_shapes import Box, drawn_on
+from catena.parsing.figure_shapes import Box, drawn_on, svg_of
 from catena.parsing.lines import page_lines
 from catena.parsing.pages import (
+    IDENTITY,
     LETTER,
     MAX_BOOKMARK_LEVEL,
     MAX_BOOKMARKS,
@@ -30,13 +35,27 @@ from catena.parsing.pages import (
     bookmark,
     failed_page,
     locked,
-    multiply,
     page_frame,
     placed,
     shown_box,
 )
 from catena.parsing.protocol import Unreadable, reason
-from catena.parsing.runs import WHITE, Gathered, PageBox, Run, Style, hidden_by, readable_text, seen_runs, style_of
+from catena.parsing.runs import (
+    CELL_GAP,
+    DESCENT,
+    WHITE,
+    WORD_GAP,
+    PageBox,
+    Run,
+    Style,
+    hidden_by,
+    readable_text,
+    seen_runs,
+    style_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_ON_PAGE = 40
 MAX_IN_FILE = 2_000
@@ -92,41 +111,44 @@ class FigureFinder:
             self.look(page, shown, base)
             page.close()
         taken = count = 0
+        bases = {shown.number: base for shown, base in self._pages}
         for number, regions in without_decorations(self._regions, self._heights).items():
             for region in regions:
                 if taken > MAX_BYTES or count >= MAX_IN_FILE:
                     self._problems[number] = "figures were left out: the file has more than a document holds"
                     break
                 try:
-                    event = _event(file, number, region, self._dpi)
+                    event = _event(file, number, region, self._dpi, bases.get(number, IDENTITY))
                 except MemoryError:
                     raise
                 except Exception as error:  # as above
                     self._problems[number] = f"a figure was not cropped ({reason(error)})"
                     continue
-                taken, count = taken + len(event["png"]), count + 1
+                taken, count = taken + len(event["png"]) + len(event.get("svg", "")), count + 1
                 yield event
         for number, why in sorted(self._problems.items()):
             yield {"event": "no-figure", "page": number, "why": why}
 
 
-def _event(file: Any, number: int, region: Region, dpi: float) -> dict[str, Any]:
-    data, width, height = cropped(file[number - 1], region.box, dpi, photo=region.kind == "bitmap")
+def _event(file: Any, number: int, region: Region, dpi: float, base: Matrix) -> dict[str, Any]:
+    page = file[number - 1]
+
+    def picture(box: Box) -> bytes:
+        return cropped(page, box, dpi, photo=True, margin=0.0)[0]
+
+    data, width, height = cropped(page, region.box, dpi, photo=region.kind == "bitmap")
+    svg = svg_of(page, base, region.box.grown(MARGIN), picture) if region.kind == "drawing" else ""
     return {
-        "event": "figure",
-        "page": number,
-        "box": [round(side, 2) for side in region.box],
-        "kind": region.kind,
-        "size": [width, height],
-        "png": base64.b64encode(data).decode("ascii"),
-    }
+        "event": "figure", "page": number, "box": [round(side, 2) for side in region.box], "kind": region.kind,
+        "size": [width, height], "png": base64.b64encode(data).decode("ascii"), "svg": svg,
+    }  # fmt: skip
 
 
 MARGIN = 4.0  # points around a figure, so that no line on its border is cut
 MAX_PIXELS = 4_000_000  # of one figure: a larger one is rendered at fewer dots per inch
 
 
-def cropped(page: Any, box: Box, dpi: float, *, photo: bool) -> tuple[bytes, int, int]:
+def cropped(page: Any, box: Box, dpi: float, *, photo: bool, margin: float = MARGIN) -> tuple[bytes, int, int]:
     """Return a region as PNG, with its width and height in pixels.
 
     Args:
@@ -134,22 +156,51 @@ def cropped(page: Any, box: Box, dpi: float, *, photo: bool) -> tuple[bytes, int
         box: in points, from the top left corner of the page as shown.
         dpi: dots per inch.
         photo: whether it is a bitmap rather than a drawing, which decides how it is packed.
+        margin: points around it.
     """
     width, height = page.get_size()
     scale = dpi / 72
-    area = max(1.0, (box.width + 2 * MARGIN) * (box.height + 2 * MARGIN))
+    box = box.grown(margin)
+    area = max(1.0, box.area)
     scale = min(scale, sqrt(MAX_PIXELS / area))
-    cut = (
-        max(0.0, box.x0 - MARGIN),
-        max(0.0, height - box.bottom - MARGIN),
-        max(0.0, width - box.x1 - MARGIN),
-        max(0.0, box.top - MARGIN),
-    )
+    cut = (max(0.0, box.x0), max(0.0, height - box.bottom), max(0.0, width - box.x1), max(0.0, box.top))
     bitmap = page.render(scale=scale, crop=cut, rev_byteorder=True)
     try:
         return png(bytes(bitmap.buffer), bitmap.width, bitmap.height, stride=bitmap.stride, photo=photo)
     finally:
         bitmap.close()
+
+
+_FADED = bytes(round(0.35 * value) for value in range(256))  # blue of what is marked: white becomes yellow
+
+
+def marked_page(
+    data: bytes, password: str | None, number: int, boxes: Sequence[Sequence[float]], dpi: float
+) -> dict[str, Any]:
+    """Return a page as the event "picture", with what is in the boxes marked in yellow.
+
+    Args:
+        data: the file.
+        password: opens it.
+        number: of the page, from 1.
+        boxes: left, top, right and bottom, in points from the top left corner of the page as shown.
+        dpi: dots per inch; fewer where the page would have more than `MAX_PIXELS`.
+    """
+    file = open_pdf(data, password)
+    if not 1 <= number <= len(file):
+        raise Unreadable("malformed", f"it has no page {number}", "indexing the file again")
+    page = file[number - 1]
+    width, height = page.get_size()
+    scale = min(dpi / 72, sqrt(MAX_PIXELS / max(1.0, width * height)))
+    bitmap = page.render(scale=scale, rev_byteorder=True)
+    pixels = bytearray(bitmap.buffer)
+    for x0, top, x1, bottom in boxes:
+        left, right = (max(0, min(bitmap.width, round(x * scale))) for x in (x0 - 1, x1 + 1))
+        for y in range(max(0, round(top * scale) - 1), min(bitmap.height, round(bottom * scale) + 1)):
+            blue = slice(y * bitmap.stride + 3 * left + 2, y * bitmap.stride + 3 * right, 3)
+            pixels[blue] = pixels[blue].translate(_FADED)
+    shown, _, _ = png(bytes(pixels), bitmap.width, bitmap.height, stride=bitmap.stride, photo=False)
+    return {"event": "picture", "png": base64.b64encode(shown).decode("ascii")}
 
 
 def png(pixels: bytes, width: int, height: int, *, stride: int, photo: bool) -> tuple[bytes, int, int]:
@@ -188,11 +239,8 @@ def _part(name: bytes, data: bytes) -> bytes:
 MAX_CHARACTERS = 2_000_000  # a page
 _LINE_END_HYPHENS = {0x02: "-", 0xFFFE: "-"}  # what PDFium puts for a hyphen at the end of a line
 _VIEWS_WITH_TOP = {
-    raw.PDFDEST_VIEW_XYZ: 1,
-    raw.PDFDEST_VIEW_FITH: 0,
-    raw.PDFDEST_VIEW_FITBH: 0,
-    raw.PDFDEST_VIEW_FITR: 3,
-}
+    raw.PDFDEST_VIEW_XYZ: 1, raw.PDFDEST_VIEW_FITH: 0, raw.PDFDEST_VIEW_FITBH: 0, raw.PDFDEST_VIEW_FITR: 3,
+}  # fmt: skip
 _PASSWORD_ERRORS = frozenset({raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY})
 
 
@@ -240,6 +288,14 @@ class PdfiumFile:
         except Exception as error:  # one broken page must not take the others with it
             return failed_page(number, error, width, height)
         return read
+
+    def scanned(self, number: int) -> tuple[Line, ...]:
+        """Return the lines that are seen on a page, by OCR (extra `[ocr]`), in reading order."""
+        page = self._file[number - 1]
+        try:
+            return _scanned_lines(page)
+        finally:
+            page.close()
 
     def about(self) -> dict[str, Any]:
         """Return outline, labels and metadata; a part that cannot be read is empty, and `problems` says so."""
@@ -296,30 +352,83 @@ def _shows(page: Any, textpage: Any) -> bool:
     return drawn or (bool(objects) and raw.FPDFText_CountChars(textpage) == 0)
 
 
+def _bulk(function: Any, returns: Any, *takes: Any) -> Callable[..., Any]:
+    """Return a function of PDFium that takes addresses as numbers: a call is half as dear, and a page has many."""
+    return ctypes.PYFUNCTYPE(returns, *takes)(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+_ADDRESS, _INDEX, _FLAG = ctypes.c_size_t, ctypes.c_int, ctypes.c_int
+_text_object = _bulk(raw.FPDFText_GetTextObject, _ADDRESS, _ADDRESS, _INDEX)
+_loose_box = _bulk(raw.FPDFText_GetLooseCharBox, _FLAG, _ADDRESS, _INDEX, _ADDRESS)
+_matrix = _bulk(raw.FPDFText_GetMatrix, _FLAG, _ADDRESS, _INDEX, _ADDRESS)
+_origin = _bulk(raw.FPDFText_GetCharOrigin, _FLAG, _ADDRESS, _INDEX, _ADDRESS, _ADDRESS)
+_font_size = _bulk(raw.FPDFText_GetFontSize, ctypes.c_double, _ADDRESS, _INDEX)
+_fill_colour = _bulk(raw.FPDFText_GetFillColor, _FLAG, _ADDRESS, _INDEX, *[_ADDRESS] * 4)
+_font = _bulk(raw.FPDFTextObj_GetFont, _ADDRESS, _ADDRESS)
+_render_mode = _bulk(raw.FPDFTextObj_GetTextRenderMode, _INDEX, _ADDRESS)
+
+_SPACE = np.array([not re.match(r"\S", chr(code)) for code in range(0x3002)])  # the last one stands for all above
+
+
+def _filled_in(
+    function: Callable[..., Any], handle: int, indices: NDArray[Any], out: NDArray[Any], parts: int = 1
+) -> None:
+    """Let PDFium fill a row of `out` for each character; it takes the row in so many addresses."""
+    rows, step = range(out.ctypes.data, out.ctypes.data + out.nbytes, out.strides[0]), out.strides[0] // parts
+    places = [range(rows.start + part * step, rows.stop + part * step, rows.step) for part in range(parts)]
+    deque(map(function, repeat(handle), indices.tolist(), *places), maxlen=0)
+
+
 def page_runs(textpage: Any, base: Matrix) -> list[Run]:
     """Return the runs of a page in the order of its content stream.
 
-    Positions are asked for the ends of each word only, and font, size and direction once for each text
-    object: a call into PDFium costs more than what it computes.
+    A call into PDFium costs more than what it computes. Boxes are asked for the ends of each word only; font, size
+    and colour once for each text object.
     """
-    handle = textpage.raw
-    runs: list[Run] = []
-    shown: _Shown | None = None
-    fonts: dict[int, Style] = {}
-    for start, end, text in _words(handle):
-        for first, last, owner in _of_one_object(handle, start, end - 1):
-            if shown is None or owner != shown.owner:
-                if shown is not None:
-                    shown.end(runs)
-                shown = _Shown(handle, first, owner, base, fonts)
-            shown.add(text[first - start : last + 1 - start], first, last, first == start, runs)
-    if shown is not None:
-        shown.end(runs)
-    return runs
+    handle = ctypes.cast(textpage.raw, ctypes.c_void_p).value or 0
+    text = _text(textpage.raw)
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    inked: NDArray[np.bool_] = ~_SPACE[np.minimum(codes, len(_SPACE) - 1)]
+    if not inked.any():
+        return []
+    owners = np.fromiter(map(_text_object, repeat(handle), range(len(text))), np.uint64, len(text))
+    # pieces: words, cut where the text object changes
+    cuts = np.flatnonzero((inked[1:] != inked[:-1]) | (owners[1:] != owners[:-1])) + 1
+    starts, ends = np.concatenate(([0], cuts)), np.concatenate((cuts, [len(text)]))
+    starts, ends = starts[inked[starts]], ends[inked[starts]]
+    boxes = np.zeros((2, len(starts), 4), np.float32)  # left, top, right, bottom
+    _filled_in(_loose_box, handle, starts, boxes[0])
+    _filled_in(_loose_box, handle, ends - 1, boxes[1])
+    a, _, c, _, e, _ = base
+    sides = np.stack((a * boxes[..., 0] + c * boxes[..., 3] + e, a * boxes[..., 2] + c * boxes[..., 1] + e))
+    x0, x1 = sides.min(axis=(0, 1)), sides.max(axis=(0, 1))
+    changes = np.concatenate(([True], owners[starts[1:]] != owners[starts[:-1]]))
+    looks = _looks(handle, starts[changes], owners[starts[changes]], base)
+    of = np.cumsum(changes) - 1  # the look of each piece
+    size = np.array([look.size for look in looks])[of]
+    # a glyph may reach over the space behind it, as an italic "f" does: the word ends before the space
+    before = x0[1:] - 1.01 * WORD_GAP * np.maximum(size[1:], size[:-1])
+    reach = x1[:-1] - before  # of a glyph; more where a "$" is printed over the number before it
+    spaced = (codes[ends[:-1]] == ord(" ")) & (x0[:-1] < before) & (reach > 0) & (reach < size[:-1])
+    x1[:-1] = np.where(spaced, before, x1[:-1])
+    gaps = np.concatenate(([0.0], x0[1:] - x1[:-1]))
+    begins = np.flatnonzero(changes | (gaps >= CELL_GAP * size) | (gaps <= -size))
+    stops = np.concatenate((begins[1:], [len(starts)])) - 1
+    rows = zip(
+        of[begins].tolist(), starts[begins].tolist(), ends[stops].tolist(), x0[begins].tolist(),
+        x1[stops].tolist(), strict=True,
+    )  # fmt: skip
+    text = text.translate(_LINE_END_HYPHENS)
+    return [
+        look._replace(text=said, x0=left, x1=right)
+        for number, start, end, left, right in rows
+        if 0 < (look := looks[number]).size < 10_000
+        and (said := " ".join(readable_text(text[start:end]).split()))  # some codes turn out to be controls or spaces
+    ]
 
 
-def _words(handle: Any) -> Iterator[tuple[int, int, str]]:
-    """Yield [start, end) and the text of each word, in character indices of the page."""
+def _text(handle: Any) -> str:
+    """Return the text of a page: one character for each index."""
     count = raw.FPDFText_CountChars(handle)
     if count > MAX_CHARACTERS:
         raise Unreadable("bomb", f"more than {MAX_CHARACTERS} characters on one page")
@@ -328,93 +437,45 @@ def _words(handle: Any) -> Iterator[tuple[int, int, str]]:
     text = bytes(buffer).decode("utf-16-le", "replace")[:count]
     if "\0" in text:  # glyphs without a character were left out: the indices would not fit
         text = "".join(chr(raw.FPDFText_GetUnicode(handle, index) or 32) for index in range(count))
-    for word in re.finditer(r"\S+", text):
-        yield word.start(), word.end(), word.group().translate(_LINE_END_HYPHENS)
+    return text
 
 
-def _of_one_object(handle: Any, first: int, last: int) -> list[tuple[int, int, int]]:
-    """Cut the characters [first, last] where the text object, and with it the font, changes; with its address."""
-    owner = _object_at(handle, first)
-    if first >= last or owner == _object_at(handle, last):
-        return [(first, last, owner)]
-    middle = (first + last) // 2
-    left, right = _of_one_object(handle, first, middle), _of_one_object(handle, middle + 1, last)
-    if left[-1][2] == right[0][2]:
-        return [*left[:-1], (left[-1][0], right[0][1], left[-1][2]), *right[1:]]
-    return left + right
+def _looks(handle: int, indices: NDArray[Any], owners: NDArray[Any], base: Matrix) -> list[Run]:
+    """Return a run without text for each text object, given one of its characters and its address (0: made up)."""
+    count = len(indices)
+    matrices, origins = np.zeros((count, 6), np.float32), np.zeros((count, 2))
+    colours = np.full((count, 4), 255, np.uint32)
+    colours[:, :3] = 0
+    _filled_in(_matrix, handle, indices, matrices)
+    _filled_in(_origin, handle, indices, origins, 2)
+    _filled_in(_fill_colour, handle, indices, colours, 4)
+    p, q, r, s, _, u = base
+    a, b, c, d = matrices[:, :4].astype(float).T
+    a, b, c, d = a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s
+    # the size that PDFium tells is the operand of Tf: what is printed is that times the matrix
+    told = np.fromiter(map(_font_size, repeat(handle), indices.tolist()), float, count)
+    sizes = (np.abs(told) * np.hypot(c, d)).tolist()
+    y = (origins[:, 0] * q + origins[:, 1] * s + u).tolist()
+    turned = ((a <= 0) | (np.abs(b) > 0.1 * np.abs(a))).tolist()
+    white: list[bool] = np.all(colours[:, :3] >= 255 * WHITE, axis=1).tolist()
+    styles: dict[int, Style] = {}
+    found = []
+    told_of = zip(indices.tolist(), owners.tolist(), colours[:, 3].tolist(), strict=True)
+    for number, (index, owner, alpha) in enumerate(told_of):
+        font = _font(owner) if owner else 0
+        if font not in styles:
+            styles[font] = _style(handle, index)
+        hidden = hidden_by(_render_mode(owner) if owner else 0, white[number], alpha / 255)
+        found.append(Run("", 0.0, 0.0, y[number], round(sizes[number], 2), styles[font], turned[number], hidden))
+    return found
 
 
-def _object_at(handle: Any, index: int) -> int:
-    """Return the address of the text object of a character, 0 for characters that PDFium made up."""
-    pointer = raw.FPDFText_GetTextObject(handle, index)
-    return ctypes.addressof(pointer.contents) if pointer else 0
-
-
-class _Shown:
-    """The words of one text object, on their way to runs."""
-
-    def __init__(self, handle: Any, index: int, owner: int, base: Matrix, fonts: dict[int, Style]) -> None:
-        matrix, x, y = raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
-        raw.FPDFText_GetMatrix(handle, index, matrix)
-        raw.FPDFText_GetCharOrigin(handle, index, x, y)
-        place = multiply((matrix.a, matrix.b, matrix.c, matrix.d, x.value, y.value), base)
-        a, b, c, d, _, self.y = place
-        # the size that PDFium tells is the operand of Tf: what is printed is that times the matrix
-        self.size = round(abs(raw.FPDFText_GetFontSize(handle, index)) * hypot(c, d), 2)
-        self.turned = a <= 0 or abs(b) > 0.1 * abs(a)
-        self.style = _style(handle, index, fonts)
-        self.hidden = _hidden(handle, index)
-        self.handle, self.owner, self.base = handle, owner, base
-        self.box = raw.FS_RECTF()
-        self.gathered = Gathered(em=self.size)
-
-    def add(self, text: str, first: int, last: int, spaced: bool, runs: list[Run]) -> None:
-        """Add a word by its first and last character, after a space or not."""
-        x0, x1 = self._extent(first)
-        if last > first:
-            start, end = self._extent(last)
-            x0, x1 = min(x0, start), max(x1, end)
-        self._emit(self.gathered.add(text, x0, x1, spaced=spaced), runs)
-
-    def _extent(self, index: int) -> tuple[float, float]:
-        """Return left and right of a character on the page as shown, its side bearings included."""
-        box = self.box
-        raw.FPDFText_GetLooseCharBox(self.handle, index, box)
-        a, _, c, _, e, _ = self.base
-        left, right = a * box.left + c * box.bottom + e, a * box.right + c * box.top + e
-        return (left, right) if left <= right else (right, left)
-
-    def end(self, runs: list[Run]) -> None:
-        """Emit what is left."""
-        self._emit(self.gathered.take(), runs)
-
-    def _emit(self, gathered: tuple[str, float, float] | None, runs: list[Run]) -> None:
-        if gathered is None:
-            return
-        raw_text, x0, x1 = gathered
-        text = " ".join(readable_text(raw_text).split())  # some codes turn out to be controls or spaces
-        if text and 0 < self.size < 10_000:
-            runs.append(Run(text, x0, x1, self.y, self.size, self.style, self.turned, self.hidden))
-
-
-def _hidden(handle: Any, index: int) -> str:
-    """Name the way in which a character is hidden by its paint, "" for none."""
-    owner = raw.FPDFText_GetTextObject(handle, index)
-    mode = raw.FPDFTextObj_GetTextRenderMode(owner) if owner else 0
-    white, alpha = _is_white(raw.FPDFText_GetFillColor, handle, index)
-    return hidden_by(mode, white, alpha)
-
-
-def _style(handle: Any, index: int, fonts: dict[int, Style]) -> Style:
-    font = raw.FPDFTextObj_GetFont(raw.FPDFText_GetTextObject(handle, index))
-    address = ctypes.addressof(font.contents) if font else 0
-    if address not in fonts:
-        flags = ctypes.c_int(0)
-        length = raw.FPDFText_GetFontInfo(handle, index, None, 0, flags)
-        name = ctypes.create_string_buffer(max(length, 1))
-        raw.FPDFText_GetFontInfo(handle, index, name, length, flags)
-        fonts[address] = style_of(name.value.decode("utf-8", "replace"), flags.value)
-    return fonts[address]
+def _style(handle: int, index: int) -> Style:
+    flags, page = ctypes.c_int(0), ctypes.cast(handle, raw.FPDF_TEXTPAGE)
+    length = raw.FPDFText_GetFontInfo(page, index, None, 0, flags)
+    name = ctypes.create_string_buffer(max(length, 1))
+    raw.FPDFText_GetFontInfo(page, index, name, length, flags)
+    return style_of(name.value.decode("utf-8", "replace"), flags.value)
 
 
 def _outline(file: Any) -> list[list[Any]]:
@@ -444,3 +505,35 @@ def _labels(file: Any) -> list[str]:
 def _metadata(file: Any) -> dict[str, str]:
     values = {name: " ".join(file.get_metadata_value(key).split())[:1000] for name, key in METADATA.items()}
     return {name: readable_text(value) for name, value in values.items() if value}
+
+
+OCR_DPI = 150.0  # dots per inch: small print is read, and a page takes seconds
+OCR_PIXELS = 8_000_000  # of one page; a larger one is rendered at fewer dots per inch
+LETTER_SIZE = 0.8  # of the height of a printed line as it is found
+ALIKE = 0.2  # sizes that differ by less from the usual one of the page are that one
+
+
+@cache
+def _recogniser() -> Any:
+    from rapidocr import RapidOCR
+
+    # one thread: other processes read other pages
+    return RapidOCR(params={"EngineConfig.onnxruntime.intra_op_num_threads": 1, "Global.log_level": "critical"})
+
+
+def _scanned_lines(page: Any) -> tuple[Line, ...]:
+    """Return the lines that are seen on a page of pypdfium2, in reading order."""
+    width, height = page.get_size()
+    scale = min(OCR_DPI / 72, sqrt(OCR_PIXELS / max(width * height, 1.0)))
+    found = _recogniser()(page.render(scale=scale).to_numpy())
+    if not found.txts:
+        return ()
+    lefts, tops = (found.boxes.min(axis=1) / scale).T.tolist()
+    rights, bottoms = (found.boxes.max(axis=1) / scale).T.tolist()
+    sizes = [LETTER_SIZE * (bottom - top) for top, bottom in zip(tops, bottoms, strict=True)]
+    usual = median(sizes)
+    sizes = [round(usual if abs(size - usual) < ALIKE * usual else size, 2) for size in sizes]
+    return page_lines([
+        Run(text, left, right, bottom - DESCENT * size, size, Style())
+        for text, left, right, bottom, size in zip(found.txts, lefts, rights, bottoms, sizes, strict=True)
+    ])  # fmt: skip

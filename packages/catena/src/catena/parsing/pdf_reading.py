@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from io import BytesIO
-from types import TracebackType
 from typing import Any
 
 from catena.model import Merged, Page, RuledTable
@@ -20,7 +20,7 @@ from catena.parsing.pages import Tables, failed_page, page_event
 from catena.parsing.pdf_content import entry
 from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects, rebuilt, unpacked
 from catena.parsing.pdf_pypdf import PypdfFile
-from catena.parsing.protocol import Unreadable, failure_of
+from catena.parsing.protocol import Unreadable, failure_of, part_of, reason
 from catena.parsing.runs import readable_text
 
 _DAMAGED = frozenset({"malformed", "empty"})  # states that another reading may mend
@@ -34,39 +34,47 @@ def read_pdf(
     password: str | None,
     max_pages: int,
     first: int = 1,
+    part: tuple[int, int] = (0, 1),
     ruled_tables: bool = False,
     engine: str = "pypdf",
     figure_dpi: float = 0.0,
     hidden_text: bool = True,
+    ocr: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield "start", one "page" a page from `first` on, "about" (outline, labels, metadata), one "figure" a figure.
+
+    Where several read one file, the one that reads its last pages yields what is not of a page.
 
     Args:
         data: the file.
         password: opens it.
         max_pages: a longer file is refused.
         first: where another reading ended, 1-based.
+        part: which part of the pages is read, from 0, and of how many.
         ruled_tables: find tables with drawn borders.
         engine: "pypdf" or "pypdfium2"; only the latter finds figures.
         figure_dpi: dots per inch at which figures are cropped; 0 looks for none.
         hidden_text: keep text that a reader of the page does not see; it is told either way.
+        ocr: read what is seen on pages without text.
 
     Raises:
         Unreadable: encrypted, longer than `max_pages`, without pages, or damaged beyond what can be mended.
     """
     source = opened(data, password)
-    pages = _Pages(source, password, engine, figure_dpi, hidden_text)
+    pages = _Pages(source, password, engine, figure_dpi, hidden_text=hidden_text, ocr=ocr)
     if pages.count > max_pages:
         raise Unreadable("limit", f"it has {pages.count} pages, more than {max_pages}", "a higher Limits(pages=...)")
     if pages.count == 0:
         raise Unreadable("empty", "it has no pages")
     try:
         yield {"event": "start", "pages": pages.count, "problem": pages.problem}
-        with RuledTables(source.data, password, wanted=ruled_tables) as tables:
-            for number in range(first, pages.count + 1):
-                yield page_event(pages.page(number, tables.on_page))
-        yield pages.about()
-        yield from pages.figures()
+        with ruled_tables_of(source.data, password, wanted=ruled_tables) as tables:
+            own = part_of(pages.count, *part)
+            for number in range(max(first, own.start), own.stop):
+                yield page_event(pages.page(number, tables))
+        if own.stop > pages.count:
+            yield pages.about()
+            yield from pages.figures()
     finally:
         pages.close()
 
@@ -167,10 +175,10 @@ class _Pages:
     """The pages of one file, each from the engine that reads it."""
 
     def __init__(
-        self, source: Source, password: str | None, engine: str, figure_dpi: float, hidden_text: bool
+        self, source: Source, password: str | None, engine: str, figure_dpi: float, *, hidden_text: bool, ocr: bool
     ) -> None:
         self._source, self._password, self._check = source, password, StreamCheck()
-        self._hidden_text = hidden_text
+        self._hidden_text, self._ocr = hidden_text, ocr
         self._pypdf, self._tried_pdfium = source.file, False
         self._pdfium: Any = None
         if engine == "pypdfium2" or self._pypdf is None:
@@ -214,15 +222,27 @@ class _Pages:
         read: Page = self._lead.page(number, tables, hidden_text=self._hidden_text)
         if damage.parts or read.note or read.state == "blank":
             read = self._second_reading(read, number, tables)
+        if self._ocr and read.state == "no-text":
+            read = self._scanned(read)
         noted = "; ".join(filter(None, (read.note, damage.parts and f"text may be wrong or missing: {damage.parts}")))
         return replace(read, note=noted)
+
+    def _scanned(self, read: Page) -> Page:
+        """Return a page without text with the lines that OCR finds on it, and say so."""
+        try:
+            lines = self._open_pdfium().scanned(read.number)
+        except MemoryError:
+            raise
+        except Exception as error:  # as above, and all kinds of the models' engine
+            return replace(read, note=f"{read.note or 'it has no text layer'}; OCR failed ({reason(error)})")
+        return replace(read, lines=lines, state="text", note="read by OCR") if lines else read
 
     def _second_reading(self, read: Page, number: int, tables: Tables) -> Page:
         """Return the other engine's reading of a page where that is longer, else the first one."""
         if self._lead is self._pdfium:
-            theirs = (
-                self._pypdf.page(number, tables, hidden_text=self._hidden_text) if self._pypdf is not None else read
-            )
+            if self._pypdf is None:
+                return read
+            theirs = self._pypdf.page(number, tables, hidden_text=self._hidden_text)
             return theirs if not read.lines or _length(theirs) > _length(read) else read
         if read.state == "blank" or read.note.startswith(_LIMITS) or (pdfium := self._open_pdfium()) is None:
             return read
@@ -255,34 +275,25 @@ MAX_EDGES = 20_000  # lines drawn on one page; a map has more, a table has not, 
 _SETTINGS = {"vertical_strategy": "lines", "horizontal_strategy": "lines"}
 
 
-class RuledTables:
-    """The drawn tables of one file, page by page; none at all where they are not wanted."""
+@contextmanager
+def ruled_tables_of(data: bytes, password: str | None, *, wanted: bool) -> Iterator[Tables]:
+    """Give the drawn tables of a file, page by page, of two rows and columns or more; none where not wanted."""
+    if not wanted:
+        yield lambda number: ()
+        return
+    import pdfplumber
 
-    def __init__(self, data: bytes, password: str | None, *, wanted: bool) -> None:
-        self._file: Any = None
-        if wanted:
-            import pdfplumber
-
-            self._file = pdfplumber.open(BytesIO(data), password=password)
-
-    def __enter__(self) -> RuledTables:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def on_page(self, number: int) -> tuple[RuledTable, ...]:
-        """Return the tables of a page (from 1) with at least two rows and two columns."""
-        if self._file is None or number > len(self._file.pages):
+    def on_page(number: int) -> tuple[RuledTable, ...]:
+        if number > len(file.pages):
             return ()
-        page = self._file.pages[number - 1]
+        page = file.pages[number - 1]
         tables = page.find_tables(_SETTINGS) if len(page.edges) <= MAX_EDGES else []
         found = [_table(table) for table in tables]
         page.close()
         return tuple(table for table in found if len(table.rows) > 1 and len(table.rows[0]) > 1)
+
+    with pdfplumber.open(BytesIO(data), password=password) as file:
+        yield on_page
 
 
 def _table(table: Any) -> RuledTable:
@@ -290,20 +301,15 @@ def _table(table: Any) -> RuledTable:
     rows = [[readable_text(cell or "").strip() for cell in row] for row in table.extract()]
     width = max(len(row) for row in rows)
     return RuledTable(
-        x0=round(float(x0), 2),
-        x1=round(float(x1), 2),
-        top=round(float(top), 2),
-        bottom=round(float(bottom), 2),
-        rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
+        x0=round(float(x0), 2), x1=round(float(x1), 2), top=round(float(top), 2),
+        bottom=round(float(bottom), 2), rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
         merged=_merged(table),
-    )
+    )  # fmt: skip
 
 
 def _merged(table: Any) -> tuple[Merged, ...]:
     """Return the cells that reach over the left edge of another column or the top of another row."""
-    boxes = [
-        (row, column, box) for row, line in enumerate(table.rows) for column, box in enumerate(line.cells) if box
-    ]
+    boxes = [(row, place, box) for row, line in enumerate(table.rows) for place, box in enumerate(line.cells) if box]
     lefts, tops = ({box[side] for _, _, box in boxes} for side in (0, 1))
     found = (
         Merged(row, column, sum(top <= y < bottom for y in tops), sum(left <= x < right for x in lefts))

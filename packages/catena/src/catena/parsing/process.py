@@ -8,12 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict
+from functools import partial
+from itertools import count
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
-from catena.parsing.protocol import LONGEST, Limits, Unreadable, read_frame, write_frame
+from catena.parsing.protocol import LONGEST, Limits, Unreadable, part_of, read_frame, write_frame
+
+T = TypeVar("T")
 
 SPENDING = frozenset({"memory", "too-deep"})  # states after which a process ends itself: see `worker`
 MAX_REPLY_BYTES = 400_000_000  # of all frames of one file
@@ -118,9 +123,8 @@ class ReadingProcess:
         # -P: a file named like a module in the working directory must not be imported
         command = [sys.executable, "-P", "-W", "ignore", "-m", "catena.parsing.worker"]
         self._owner = os.getpid()
-        self._child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment)
         self._watch = _Watch(self._child)
 
     @property
@@ -196,6 +200,11 @@ def _ended(code: int, expired: bool, clock: FileClock) -> dict[str, str]:
     return {"state": "malformed", "what": what, "do_next": "opening it in a viewer and printing it to a new PDF"}
 
 
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Pool:
     """Idle reading processes, kept because starting one takes longer than reading a short file.
 
@@ -233,23 +242,83 @@ class Pool:
             process.close()
 
 
-def ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> list[dict[str, Any]]:
-    """Return all events of one file.
+def in_background(work: Callable[[], T]) -> Future[T]:
+    """Do some work in a thread of its own, which does not keep the program from ending."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # whoever asks for the result is told
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name="catena-reading").start()
+    return done
+
+
+def ask(
+    pool: Pool,
+    request: Mapping[str, Any],
+    data: bytes,
+    limits: Limits,
+    *,
+    workers: int = 1,
+    on_page: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Return all events of one file; those of its pages part by part, each from a process of its own.
+
+    Args:
+        pool: of the processes.
+        request: what is asked.
+        data: the file.
+        limits: of each process, and of the time of each part.
+        workers: processes at once, where there are pages enough.
+        on_page: told how many pages are read, and of how many; also by other threads.
+
+    Raises:
+        Unreadable: no process could be started, or one sent more than any document holds.
+    """
+    others: list[Future[list[dict[str, Any]]]] = []
+    read = count(1)
+    pages = 0
+
+    def of_part(part: int, heard: Callable[[Mapping[str, Any]], None]) -> list[dict[str, Any]]:
+        return _asked_part(pool, {**request, "part": (part, workers)}, data, limits, heard)
+
+    def heard(event: Mapping[str, Any]) -> None:
+        if event["event"] == "page" and on_page is not None:
+            on_page(next(read), pages)
+
+    def first_heard(event: Mapping[str, Any]) -> None:
+        nonlocal pages
+        if event["event"] == "start" and not pages:
+            pages = int(event["pages"])
+            parts = [part for part in range(1, workers) if part_of(pages, part, workers)]
+            others.extend(in_background(partial(of_part, part, heard)) for part in parts)
+        heard(event)
+
+    parts = [of_part(0, first_heard), *(each.result() for each in others)]
+    end = next((events[-1] for events in parts if events[-1]["event"] == "failed"), parts[-1][-1])
+    more = [event for events in parts[1:] for event in events[:-1] if event["event"] != "start"]
+    return [*parts[0][:-1], *more, end]
+
+
+def _asked_part(
+    pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits, heard: Callable[[Mapping[str, Any]], None]
+) -> list[dict[str, Any]]:
+    """Return all events of one part of a file, with the end of its process last.
 
     Where a process dies or says nothing for too long after a file's pages were counted, another one reads on: at
     the page at which the first one died, or past it where that page itself took too long or ended two processes.
     Such a page has an "unread" event.
-
-    Raises:
-        Unreadable: no process could be started, or it sent more than any document holds.
     """
     clock, events = FileClock(limits, len(data)), []
     asked = {**request, "limits": asdict(limits), "first": 1}
     while True:
-        got = _asked(pool, asked, data, clock)
+        got = _asked(pool, asked, data, clock, heard)
         end = got[-1]
         events += got[:-1]
-        at = None if clock.is_over else _stopped_at(got, asked["first"])
+        at = None if clock.is_over else _stopped_at(got, asked["first"], asked["part"])
         if at is None:
             return [*events, end]
         if end["state"] == "timeout" or at == asked["first"]:  # else memory that all the pages before it took
@@ -262,16 +331,20 @@ def ask(pool: Pool, request: Mapping[str, Any], data: bytes, limits: Limits) -> 
         clock.next_step()
 
 
-def _stopped_at(events: Sequence[Mapping[str, Any]], first: int) -> int | None:
+def _stopped_at(events: Sequence[Mapping[str, Any]], first: int, part: tuple[int, int]) -> int | None:
     """Return the page at which a process ended that began with page `first`; None where another would not help."""
     start = next((event for event in events if event["event"] == "start"), None)
     if start is None or not (events[-1].get("ended") or events[-1].get("state") == "memory"):
         return None
-    at = max((int(event["number"]) + 1 for event in events if event["event"] == "page"), default=first)
-    return at if at <= int(start["pages"]) else None
+    own = part_of(int(start["pages"]), *part)
+    pages = [int(event["number"]) for event in events if event["event"] == "page"]
+    at = max(pages) + 1 if pages else max(first, own.start)
+    return at if at < own.stop else None
 
 
-def _asked(pool: Pool, request: Mapping[str, Any], data: bytes, clock: FileClock) -> list[dict[str, Any]]:
+def _asked(
+    pool: Pool, request: Mapping[str, Any], data: bytes, clock: FileClock, heard: Callable[[Mapping[str, Any]], None]
+) -> list[dict[str, Any]]:
     """Return all events of one request, which one process answers."""
     while True:
         try:
@@ -280,7 +353,10 @@ def _asked(pool: Pool, request: Mapping[str, Any], data: bytes, clock: FileClock
             what = f"no process could be started to read it ({type(error).__name__})"
             raise Unreadable("limit", what, "closing other programs") from None
         try:
-            events = list(process.events(request, data, clock))
+            events = []
+            for event in process.events(request, data, clock):
+                events.append(event)
+                heard(event)
         except ProcessGoneError:
             process.close()
             continue
@@ -294,5 +370,5 @@ def _asked(pool: Pool, request: Mapping[str, Any], data: bytes, clock: FileClock
         return events
 
 
-POOL = Pool()
+POOL = Pool(keep=cores())
 atexit.register(POOL.close)

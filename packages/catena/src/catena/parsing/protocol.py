@@ -1,4 +1,4 @@
-"""Define what both processes share: limits and refusals, frames on the pipes, kinds of files and their readers.
+"""Define what both processes share: limits and refusals, and frames on the pipes.
 
 A frame is two lengths, JSON, then raw bytes. No pickle: what comes back was made by a process that read an
 untrusted file.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
-from pathlib import PurePath
-from typing import IO, Annotated, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import IO, Annotated, Any, Literal
 
 from annotated_types import Gt, Le
 
@@ -39,6 +37,8 @@ class Limits:
         bytes: size of the file; a larger one is refused unread.
         sections: headings of a document; one with more is refused before it is divided.
         chunks: of a document; one with more is refused before anything is made of them.
+
+    Where pages without text are read by OCR, the memory is three times that, and a page adds 15 times its seconds.
     """
 
     seconds: Annotated[float, Gt(0)] = 60.0
@@ -63,6 +63,10 @@ class Limits:
     def __post_init__(self) -> None:
         check_options(self)
 
+    def for_ocr(self) -> Limits:
+        """Return the limits of a file that is read by OCR: it takes models, and seconds for each page."""
+        return replace(self, memory_bytes=3 * self.memory_bytes, seconds_per_page=15 * self.seconds_per_page)
+
     def of_pages(self, pages: int) -> float:
         """Return the seconds that a file of so many pages may take."""
         return self.seconds + self.seconds_per_page * pages
@@ -70,6 +74,15 @@ class Limits:
     def of_text(self, size: int) -> float:
         """Return the seconds that a text file or a web page of so many bytes may take."""
         return self.of_pages(-(-size // PAGE_BYTES))
+
+
+PART_PAGES = 40  # worth a process of their own: opening a long file takes about as long as reading these
+
+
+def part_of(pages: int, part: int, parts: int) -> range:
+    """Return the pages, from 1, that one of several processes reads; the first ones read all of a short file."""
+    parts = max(1, min(parts, pages // PART_PAGES))
+    return range(part * pages // parts + 1, (part + 1) * pages // parts + 1) if part < parts else range(pages, pages)
 
 
 class Unreadable(Exception):
@@ -132,14 +145,13 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:120]}" if text else type(error).__name__
 
 
+SAVE_ANEW = "opening it in its program and saving it anew"
 _ADVICE = {
-    "too-deep": "printing it to a new PDF",
-    "memory": "a higher Limits(memory_bytes=...)",
+    "too-deep": "printing it to a new PDF", "memory": "a higher Limits(memory_bytes=...)",
     "bomb": "nothing, unless the file comes from someone you trust: then print it to a new PDF",
     "encrypted": "parse(path, password=...)",
-    "malformed": "opening it in a viewer and printing it to a new PDF",
-    "limit": "splitting it",
-}
+    "malformed": "opening it in a viewer and printing it to a new PDF", "limit": "splitting it",
+}  # fmt: skip
 
 
 HEADER = 8  # bytes of each of the two lengths, big-endian
@@ -189,113 +201,3 @@ def _exactly(pipe: IO[bytes], length: int) -> bytes | None:
         parts.append(part)
         length -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-HEAD = 1024  # bytes that are looked at; readers accept a PDF mark anywhere in them
-
-
-class FileKind(NamedTuple):
-    """A kind of files, and who reads it.
-
-    Attributes:
-        suffixes: of file names, in small letters.
-        reader: "module:function", loaded in the reading process when it is first needed. It takes the bytes. One for
-            `paged` files also takes `max_pages` and the options of `parse` that concern it, and yields the events of
-            `read_pdf`; any other returns those of `text.text_event`.
-        signature: is found in the first `HEAD` bytes of such a file.
-        overrules: suffixes of other kinds that the signature overrules; it always does where the suffix is unknown.
-        paged: whether it is read page by page.
-    """
-
-    suffixes: tuple[str, ...]
-    reader: str
-    signature: re.Pattern[bytes] | None = None
-    overrules: tuple[str, ...] = ()
-    paged: bool = False
-
-    def load(self) -> Callable[..., Any]:
-        """Import the reader, and return it."""
-        module, _, function = self.reader.partition(":")
-        read: Callable[..., Any] = getattr(import_module(module), function)
-        return read
-
-
-_HTML, _LATEX, _MARKDOWN = (".html", ".htm", ".xhtml"), (".tex", ".latex", ".ltx"), (".md", ".markdown")
-_PLAIN = (".txt", ".text")
-# comments and white space are taken possessively: given back, they would be tried in every division
-KINDS = (
-    FileKind(
-        (".pdf",), "catena.parsing.pdf_reading:read_pdf",
-        re.compile(rb"%PDF-"), (*_HTML, *_LATEX, *_MARKDOWN, *_PLAIN), paged=True,
-    ),
-    FileKind(
-        _HTML, "catena.parsing.hypertext:read_html",
-        re.compile(
-            rb"\A(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!--.*?-->\s*+)*+<(!doctype\s++html|html[\s>])",
-            re.I | re.DOTALL,
-        ),
-        (".pdf", *_LATEX),
-    ),
-    FileKind(
-        _LATEX, "catena.parsing.latex:read_latex",
-        re.compile(rb"\A(?!%!PS)(?:\xef\xbb\xbf)?\s*+(?:%[^\n]*+\s*+)*+\\document(class|style)\s*+[\[{]"),
-    ),
-    FileKind(_MARKDOWN, "catena.parsing.text:read_markdown"),
-    FileKind(_PLAIN, "catena.parsing.text:read_plain"),
-)  # fmt: skip
-"""All kinds; the first one whose signature matches decides. The last one is what text without a suffix is."""
-
-_BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
-SUPPORTED_SUFFIXES = frozenset(_BY_SUFFIX)
-
-# first bytes of what cannot be read, and what to call it
-_REFUSED: tuple[tuple[bytes, str], ...] = (
-    (b"PK\x03\x04", "a ZIP archive or an Office file"),
-    (b"PK\x05\x06", "an empty ZIP archive"),
-    (b"\xd0\xcf\x11\xe0", "an old Office file"),
-    (b"{\\rtf", "an RTF file"),
-    (b"%!PS", "a PostScript file"),
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"II*\0", "a TIFF image"),
-    (b"MM\0*", "a TIFF image"),
-    (b"BM", "a BMP image"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
-    (b"\xfd7zXZ", "an xz archive"),
-    (b"7z\xbc\xaf", "a 7-Zip archive"),
-    (b"Rar!", "a RAR archive"),
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-    (b"SQLite format 3\0", "an SQLite database"),
-    (b"\x93NUMPY", "a NumPy array"),
-    (b"\x80\x04\x95", "a Python pickle"),
-)
-_LETTERS = (b"BM", b"MZ")  # marks that a text may begin with: believed only where zero bytes follow
-
-
-def kind_of(data: bytes, name: str) -> FileKind:
-    """Tell the kind of a file.
-
-    The content decides when it says what it is: a PDF or a web page under any other name is read as such
-    (but a page named as Markdown or text stays source text). Otherwise the name decides, and text without
-    a known suffix is plain text.
-
-    Raises:
-        Unreadable: "unsupported" for known binary formats and binary data, "empty" for no bytes.
-    """
-    if not data:
-        raise Unreadable("empty", "it holds no bytes")
-    suffix, head = PurePath(name).suffix.lower(), data[:HEAD]
-    named = _BY_SUFFIX.get(suffix)
-    signed = next((kind for kind in KINDS if kind.signature and kind.signature.search(head)), None)
-    if signed is not None and (named in {None, signed} or suffix in signed.overrules):
-        return signed
-    for mark, what in _REFUSED:
-        if data.startswith(mark) and (mark not in _LETTERS or b"\0" in head):
-            despite = f", whatever its name ({suffix}) says" if named is not None else ""
-            raise Unreadable("unsupported", f"it is {what}{despite}", "converting it to PDF")
-    if named is None and b"\0" in head and data[:2] not in {b"\xff\xfe", b"\xfe\xff"}:
-        raise Unreadable("unsupported", "it is binary data of an unknown kind", "converting it to PDF or text")
-    return named or KINDS[-1]

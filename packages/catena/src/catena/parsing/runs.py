@@ -9,8 +9,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 WORD_GAP = 0.15  # of the size: a wider gap between two glyphs is a space (TeX sets 0.22 to 0.5, kerning is below 0.1)
 ASCENT, DESCENT = 0.8, 0.2  # of the size, above and below the baseline: near enough for every text font
@@ -32,8 +32,7 @@ class Style:
     mono: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Text between `x0` and `x1` on the baseline `y`, in points from the top left corner of the page as shown."""
 
     text: str
@@ -137,7 +136,7 @@ def seen_runs(
         elif not run.text.isascii() and (marks := len(_NO_WIDTH.findall(run.text))):
             counts["without width"] += marks
             text = run.text if keep else _NO_WIDTH.sub("", run.text)
-            stay.append(replace(run, text=text))
+            stay.append(run._replace(text=text))
             continue
         if keep or not way:
             stay.append(run)
@@ -163,6 +162,8 @@ def _way(run: Run, size: tuple[float, float], boxes: Sequence[PageBox]) -> str:
         return "off the page"
     if run.size < TINY:
         return "too small to read"
+    if run.hidden != "white":
+        return ""
     x, y = (run.x0 + run.x1) / 2, run.y - run.size / 3  # the middle of its letters
     on_paper = not any(left <= x <= right and top <= y <= bottom for left, top, right, bottom in boxes)
-    return "white on white" if run.hidden == "white" and on_paper else ""
+    return "white on white" if on_paper else ""

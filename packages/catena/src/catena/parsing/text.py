@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from catena.parsing.protocol import Unreadable
+from catena.parsing.readers import FileText
 from catena.text import MARKDOWN, PLAIN, Decoded, atx_title, decoded, is_visible, marked
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
@@ -63,23 +63,23 @@ def _marked(data: bytes) -> Decoded | None:
     return None
 
 
-def read_markdown(data: bytes) -> dict[str, Any]:
+def read_markdown(data: bytes) -> FileText:
     """Return Markdown as it is, its title and its encoding.
 
     Raises:
         Unreadable: it is no text.
     """
     found = decode(data)
-    return text_event(found, MARKDOWN, markdown_title(found.text))
+    return file_text(found, MARKDOWN, markdown_title(found.text))
 
 
-def read_plain(data: bytes) -> dict[str, Any]:
+def read_plain(data: bytes) -> FileText:
     """Return plain text as it is, without a title, and its encoding.
 
     Raises:
         Unreadable: it is no text.
     """
-    return text_event(decode(data), PLAIN)
+    return file_text(decode(data), PLAIN)
 
 
 def _has_surrogates(data: bytes) -> bool:
@@ -93,10 +93,11 @@ def _has_surrogates(data: bytes) -> bool:
     return True
 
 
-def text_event(found: Decoded, media_type: str, title: str = "") -> dict[str, Any]:
-    """Return the event of a text, with a note where its encoding is a guess."""
-    about = {"text": found.text, "title": title, "encoding": found.encoding, "media_type": media_type}
-    return {**about, "notes": [found.doubt] * bool(found.doubt)}
+def file_text(found: Decoded, media_type: str, title: str = "", notes: Sequence[str] = ()) -> FileText:
+    """Return a text with its encoding, and a note where that is a guess."""
+    notes = (*[found.doubt] * bool(found.doubt), *notes)
+    metadata = {"encoding": found.encoding}
+    return FileText(text=found.text, title=title, media_type=media_type, metadata=metadata, notes=notes)
 
 
 MAX_TITLE = 1_000  # characters: a title is repeated with every chunk of its document

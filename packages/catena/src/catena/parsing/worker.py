@@ -13,24 +13,36 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Mapping
-from typing import IO, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import import_module
+from importlib.util import find_spec
+from typing import IO, TYPE_CHECKING, Any
 
 from catena.parsing.protocol import (
     LONGEST,
     PAGE_BYTES,
+    SAVE_ANEW,
     Limits,
     Unreadable,
     failure_of,
     read_frame,
+    reason,
     too_large,
     write_frame,
 )
 
+if TYPE_CHECKING:
+    from catena.parsing.readers import FileKind
+
+resource: Any = import_module("resource") if find_spec("resource") else None  # not on Windows
+
 IDLE_SECONDS = 60.0  # without a request, after which the process ends by itself
 PIECE = 4_000_000  # characters of a text in one frame
 
-_OPTIONS = ("password", "first", "ruled_tables", "engine", "figure_dpi", "hidden_text")  # of a paged file's reader
+# what a paged file's reader is told
+_OPTIONS = ("password", "first", "part", "ruled_tables", "engine", "figure_dpi", "hidden_text", "ocr")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -54,6 +66,11 @@ def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
         if "path" in request:
             cap_seconds(limits.seconds)
             write_frame(replies, {"event": "bytes"}, bytes_of(request["path"], limits.bytes))
+        elif "marked" in request:
+            from catena.parsing.pdf_pypdfium2 import marked_page
+
+            cap_seconds(limits.seconds)
+            write_frame(replies, marked_page(request.get("data", b""), **request["marked"]))
         else:
             _send_document(request, request.get("data", b""), limits, replies)
     except Exception as error:  # all that a parser raises is named here, and nowhere else
@@ -66,26 +83,55 @@ def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
 
 
 def _send_document(request: Mapping[str, Any], data: bytes, limits: Limits, replies: IO[bytes]) -> None:
-    from catena.parsing.protocol import kind_of
+    from catena.parsing.readers import OWN, FileKind, FileText, kind_of
+    from catena.parsing.text import check_visible
 
     cap_seconds(limits.seconds)
-    kind = kind_of(data, request["name"])
+    sys.path += [path for path in request.get("modules", ()) if path not in sys.path]  # it may have grown since
+    kind = kind_of(data, request["name"], (*map(FileKind.revived, request.get("kinds", ())), *OWN))
     if kind.paged:
         options = {name: request[name] for name in _OPTIONS}
-        for event in kind.load()(data, max_pages=limits.pages, **options):
-            write_frame(replies, event)
-            replies.flush()
-            cap_seconds(limits.seconds)
+        with _told_of(kind, own=kind in OWN):
+            for event in kind.load()(data, max_pages=limits.pages, **options):
+                write_frame(replies, event)
+                replies.flush()
+                cap_seconds(limits.seconds)
         return
     if len(data) > PAGE_BYTES:
         write_frame(replies, {"event": "long"})
         replies.flush()
         cap_seconds(limits.of_text(len(data)))
-    found = kind.load()(data)
-    text = found.pop("text")
-    write_frame(replies, {"event": "text", **found})
+    with _told_of(kind, own=kind in OWN):
+        found = kind.load()(data)
+    if not isinstance(found, FileText):
+        raise Unreadable("unsupported", f"its reader, {kind.reader}, gave {type(found).__name__} and no FileText")
+    about = asdict(found)
+    text = about.pop("text")
+    check_visible(text, "it holds no text")
+    write_frame(replies, {"event": "text", **about})
     for at in range(0, len(text), PIECE):
         write_frame(replies, {"event": "piece", "text": text[at : at + PIECE]})
+
+
+@contextmanager
+def _told_of(kind: FileKind, *, own: bool) -> Iterator[None]:
+    """Name the reader in what it raises, and advise what helps with a file of its kind."""
+    try:
+        yield
+    except (Unreadable, MemoryError, RecursionError):
+        raise
+    except ImportError as error:
+        from catena.model.errors import pip_install
+
+        what = f"its reader, {kind.reader}, cannot be loaded ({reason(error)})"
+        raise Unreadable("unsupported", what, kind.install and pip_install(kind.install)) from None
+    except Exception as error:
+        if not own:
+            what = f"its reader, {kind.reader}, which was registered, raised {reason(error)}"
+            raise Unreadable("malformed", what, "mending that reader, or another file") from None
+        if kind.paged:
+            raise
+        raise Unreadable("malformed", f"it cannot be read ({reason(error)})", SAVE_ANEW) from None
 
 
 def bytes_of(path: str, at_most: int) -> bytes:
@@ -109,9 +155,8 @@ def bytes_of(path: str, at_most: int) -> bytes:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise Unreadable("missing", "no file can have so long a name", "checking its name") from None
-        raise Unreadable(
-            "malformed", f"it cannot be opened ({error.strerror})", "copying it to another disk"
-        ) from None
+        what = f"it cannot be opened ({error.strerror})"
+        raise Unreadable("malformed", what, "copying it to another disk") from None
     if len(data) > at_most:  # it grew, or is one of the system's files that have no size
         raise too_large(len(data), at_most)
     return data
@@ -138,12 +183,9 @@ def _closed() -> Unreadable:
 
 def cap_memory(memory_bytes: int) -> None:
     """Let the system refuse this process more memory, and leave no dump of it, where the platform can."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    _cap(resource.RLIMIT_AS, memory_bytes)
-    _cap(resource.RLIMIT_CORE, 0)
+    if resource is not None:
+        _cap(resource.RLIMIT_AS, memory_bytes)
+        _cap(resource.RLIMIT_CORE, 0)
 
 
 def cap_seconds(seconds: float) -> None:
@@ -151,17 +193,12 @@ def cap_seconds(seconds: float) -> None:
 
     The parent's clock comes first; this one ends a process whose parent is gone.
     """
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _cap(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + min(seconds, LONGEST)) + 2)
+    if resource is not None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _cap(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + min(seconds, LONGEST)) + 2)
 
 
 def _cap(what: int, soft: int) -> None:
-    import resource
-
     hard = resource.getrlimit(what)[1]
     try:
         resource.setrlimit(what, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))

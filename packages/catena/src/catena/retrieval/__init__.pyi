@@ -1,3 +1,5 @@
+from .cells import FoundCell as FoundCell
+from .cells import rank_cells as rank_cells
 from .foreign import ForeignRoute as ForeignRoute
 from .foreign import RoutedStore as RoutedStore
 from .foreign import named as named
@@ -8,6 +10,7 @@ from .fusion import RankFusion as RankFusion
 from .fusion import ScoreBounds as ScoreBounds
 from .fusion import ScoreFusion as ScoreFusion
 from .fusion import by_maximum as by_maximum
+from .fusion import dense_share as dense_share
 from .fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
 from .fusion import weighted_sum as weighted_sum
 from .in_memory import Bm25Scorer as Bm25Scorer
@@ -16,6 +19,7 @@ from .late_interaction import LateInteractionReranker as LateInteractionReranker
 from .late_interaction import TokenRows as TokenRows
 from .late_interaction import embed_tokens as embed_tokens
 from .late_interaction import max_sim as max_sim
+from .multi_route import deep_enough as deep_enough
 from .multi_route import retrieve as retrieve
 from .parent_search import FoundViews as FoundViews
 from .parent_search import rank_parents as rank_parents
@@ -25,6 +29,11 @@ from .queries import content_words as content_words
 from .queries import decompose as decompose
 from .queries import generate_queries as generate_queries
 from .queries import search_all as search_all
+from .reading import ReadingOptions as ReadingOptions
+from .reading import check_budget as check_budget
+from .reading import rank_passages as rank_passages
+from .reading import read_passages as read_passages
+from .reading import within_tokens as within_tokens
 from .routes import DEFAULT_ROUTES as DEFAULT_ROUTES
 from .routes import ROUTES as ROUTES
 from .routes import OnRouteError as OnRouteError
@@ -37,16 +46,10 @@ from .routes import routes_named as routes_named
 from .routes import stored as stored
 from .section_search import SECTION_FUSION as SECTION_FUSION
 from .section_search import SECTION_ROUTES as SECTION_ROUTES
-from .section_search import ReadingOptions as ReadingOptions
 from .section_search import ViewSearch as ViewSearch
-from .section_search import check_budget as check_budget
-from .section_search import rank_passages as rank_passages
-from .section_search import read_passages as read_passages
 from .section_search import search_views as search_views
-from .tuning import CorpusStatistics as CorpusStatistics
 from .tuning import Labelled as Labelled
 from .tuning import Tuned as Tuned
-from .tuning import adapted as adapted
 from .tuning import clusters_of as clusters_of
 from .tuning import tune as tune
 from .view_search import ExactUnion as ExactUnion

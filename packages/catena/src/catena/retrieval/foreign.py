@@ -155,7 +155,7 @@ class RoutedStore:
 
     def _told(self, held: Holdings) -> Holdings:
         filtering = any(getattr(route, "filters", False) for route in self._routes.values())
-        return replace(held, fields=frozenset()) if filtering else held
+        return replace(held, fields=frozenset(), values={}) if filtering else held
 
     def _is_ours(self, request: SearchFused) -> bool:
         return any(name in self._routes for name, _ in request.weights)
@@ -246,7 +246,7 @@ def named(
     if isinstance(weights, Mapping) and (unknown := [name for name in weights if name not in by_name]):
         raise ParameterError("weights", unknown[0], f"one of {', '.join(map(repr, by_name))}")
     if weights is None or isinstance(weights, Mapping):
-        return by_name, RankFusion(weights=weights)
+        return by_name, RankFusion(k=60, weights=weights)
     if not isinstance(weights, Sequence) or len(weights) != len(by_name):
         raise ParameterError("weights", weights, f"a number for each of {', '.join(by_name)}, in this order")
-    return by_name, RankFusion(weights=dict(zip(by_name, weights, strict=True)))
+    return by_name, RankFusion(k=60, weights=dict(zip(by_name, weights, strict=True)))

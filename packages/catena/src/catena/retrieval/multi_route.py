@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Annotated
+
+from annotated_types import Ge
 
 from catena.effects import Failed, FindNames, NamesFound, Search, Step, ask, together
-from catena.model import Degraded, MissingServiceError, Name, Ranking, RouteError, Unknown, Where
-from catena.retrieval.fusion import Fusion, ScoreBounds, ScoreFusion, fuse, interleave, unranked
+from catena.model import Degraded, MissingServiceError, Name, ParameterError, Ranking, RouteError, Unknown, Where
+from catena.model.filters import check
+from catena.model.options import check_given
+from catena.retrieval.fusion import Fusion, ScoreFusion, fuse, interleave, unranked
 from catena.retrieval.routes import (
     DEFAULT_ROUTES,
     OnRouteError,
@@ -15,7 +20,6 @@ from catena.retrieval.routes import (
     QuestionLimits,
     Route,
     Scope,
-    check_question,
     check_weights,
     in_one_request,
     routes_named,
@@ -23,24 +27,17 @@ from catena.retrieval.routes import (
     why,
 )
 from catena.text.names import TermMatcher, without
+from catena.text.stems import says_more
 
 MOST_NAMES = 8  # of one question that get a share of their own
 MOST_UNKNOWN = 50  # names of one question that are looked for: a log that is pasted in holds thousands of codes
 _LOOKED_AT = 30  # hits that are searched for a name before it is said to be printed nowhere
 
 
-@dataclass(frozen=True, slots=True)
-class _Fused:
-    """Several routes' rankings as one; with the bounds that their scores were normalised by."""
-
-    ranking: Ranking
-    bounds: Mapping[str, ScoreBounds]
-
-
 def retrieve(
     query: str,
     *,
-    k: int = 10,
+    k: Annotated[int, Ge(0)] = 10,
     routes: Sequence[str] | Mapping[str, Route] = DEFAULT_ROUTES,
     where: Where | None = None,
     fusion: Fusion | None = None,
@@ -57,9 +54,9 @@ def retrieve(
     best `depth` hits. For fusion by score, a second round asks each route for the chunks that only the others found,
     so that every candidate has all its parts; then the formula of `ScoreFusion` is exact for each of them.
 
-    Where a question says names of documents (their titles, or codes in them), each name gets its share: a ranking
-    within its documents by what the question asks besides the names, with scores normalised by the bounds of the
-    whole. The shares and the ranking over everything take turns; so "which has more RAM, A or B" finds A's
+    Where a question says names of documents (their titles, codes in them, or what else tells them from their
+    neighbours), each name gets its share: a ranking within its documents by what the question asks besides the names.
+    The shares and the ranking over everything take turns; so "which has more RAM, A or B" finds A's
     page and B's, and a passage that does not say whose it is keeps its place.
 
     A name that the question says and no passage prints comes back in `Ranking.unknown`.
@@ -87,10 +84,16 @@ def retrieve(
         FilterError: the filter is malformed, or a route cannot obey it, also where `on_route_error` is "degrade".
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
-    depth = max(3 * k, 30) if depth is None and isinstance(k, int) else depth
-    check_question(
-        query, k, depth, entities, fusion=fusion, where=where, on_route_error=on_route_error, on_unknown=on_unknown
-    )
+    given = {"query": query, "k": k, "fusion": fusion, "on_route_error": on_route_error, "on_unknown": on_unknown}
+    check_given(given, retrieve)
+    are_strings = isinstance(entities, Sequence) and all(isinstance(entity, str) for entity in entities)
+    if isinstance(entities, str) or not are_strings:
+        raise ParameterError("entities", entities, "a sequence of strings")
+    depth = deep_enough(k) if depth is None else depth
+    if not isinstance(depth, int) or depth < k:
+        raise ParameterError("depth", depth, f"an integer >= k ({k})")
+    if where is not None:
+        check(where)
     (limits or QuestionLimits()).check(query, where)
     table = routes_named(routes)
     fusion = ScoreFusion() if fusion is None else fusion
@@ -111,11 +114,15 @@ def retrieve(
         return Ranking((), fusion.scale, unknown=unknown)
 
     # the ranking over everything; then each known name takes turns with it
-    found = yield from _fused(query, table, scope)
-    ranking = found.ranking
-    if names.known:
-        ranking = interleave((yield from _shares(query, names.known[:MOST_NAMES], table, scope, found)), ranking)
+    ranking = yield from _fused(query, table, scope)
+    if named := (*names.known, *names.parts)[:MOST_NAMES]:
+        ranking = interleave((yield from _shares(query, named, table, scope)), ranking)
     return replace(ranking.top(k), degraded=(*ranking.degraded, *failures), unknown=unknown)
+
+
+def deep_enough(k: int) -> int:
+    """Return how many hits each route is asked for where k are wanted."""
+    return max(3 * k, 30)
 
 
 def _names(
@@ -150,31 +157,26 @@ def standing_nowhere(names: Sequence[Unknown], where: Where | None) -> Step[tupl
     return tuple(name for name, found in asked if not (isinstance(found, Failed) or is_printed(name.text, found)))
 
 
-def _fused(
-    query: str, table: Mapping[str, Route], scope: Scope, bounds: Mapping[str, ScoreBounds] | None = None
-) -> Step[_Fused]:
-    """Return the ranking of all that the routes found, and what failed on the way: `bounds` are those of a whole."""
-    best = bounds["lexical"].high if bounds and "lexical" in bounds else None
-    table, whole, failures = yield from in_one_request(query, table, scope, best)
+def _fused(query: str, table: Mapping[str, Route], scope: Scope) -> Step[Ranking]:
+    """Return the ranking of all that the routes found, and what failed on the way."""
+    table, whole, failures = yield from in_one_request(query, table, scope)
     if whole is not None:
-        return _Fused(whole.ranking, {"lexical": ScoreBounds(low=0.0, high=whole.best)})
+        return whole.ranking
     found, lost = yield from side_by_side(
         {name: _searched(route(query), scope) for name, route in table.items()}, scope.on_route_error
     )
     if not found:
         raise RouteError(", ".join(table), "; ".join(failure.why for failure in lost), all_failed=True)
     rankings = {name: ranking for name, (_, ranking) in found.items()}
-    if bounds is None:
-        bounds = {name: ScoreBounds.of(ranking) for name, ranking in rankings.items()}
     more: list[Degraded] = []
     if len(table) == 1:
         (fused,) = rankings.values()
     else:
         if isinstance(scope.fusion, ScoreFusion):
-            rankings, more = yield from _completed(found, scope.on_route_error)
-        fused = fuse(rankings, scope.fusion, bounds=bounds, k=scope.k)
+            rankings, more = yield from completed(found, scope.on_route_error)
+        fused = fuse(rankings, scope.fusion, k=scope.k)
     told = tuple(dict.fromkeys((*fused.degraded, *failures, *lost, *more)))  # each once, that all routes tell
-    return _Fused(replace(fused, degraded=told), bounds)
+    return replace(fused, degraded=told)
 
 
 def _searched(route: Step[Search], scope: Scope) -> Step[tuple[Search, Ranking]]:
@@ -188,7 +190,7 @@ def _answered(request: Search) -> Step[Ranking]:
     return ranking  # type: ignore[no-any-return]
 
 
-def _completed(
+def completed(
     found: Mapping[str, tuple[Search, Ranking]], on_route_error: OnRouteError
 ) -> Step[tuple[dict[str, Ranking], list[Degraded]]]:
     """Return the rankings with the chunks added that only other routes had found, with their true scores."""
@@ -209,16 +211,14 @@ def _completed(
     return complete, failures
 
 
-def _shares(
-    query: str, names: Sequence[Name], table: Mapping[str, Route], scope: Scope, general: _Fused
-) -> Step[dict[str, Ranking]]:
+def _shares(query: str, names: Sequence[Name], table: Mapping[str, Route], scope: Scope) -> Step[dict[str, Ranking]]:
     """Return for each name the ranking of its documents by what the question asks besides the names.
 
     A share that fails is left out: the general ranking said already what failed.
     """
-    rest = without(query, (name.text for name in names)) or query
-    steps = [_fused(rest, table, replace(scope, documents=name.documents), general.bounds) for name in names]
+    rest = without(query, (name.text for name in names))
+    if not says_more(rest):
+        rest = query
+    steps = [_fused(rest, table, replace(scope, documents=name.documents)) for name in names]
     results = yield from together(steps)
-    return {
-        name.text: result.ranking for name, result in zip(names, results, strict=True) if isinstance(result, _Fused)
-    }
+    return {name.text: result for name, result in zip(names, results, strict=True) if isinstance(result, Ranking)}

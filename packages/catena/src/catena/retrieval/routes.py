@@ -12,8 +12,8 @@ from annotated_types import Ge
 from catena.effects import Embed, Failed, Fused, Request, Search, SearchFused, Step, ask, together
 from catena.model import Degraded, Where
 from catena.model.errors import FilterError, MissingServiceError, ParameterError, RouteError
-from catena.model.filters import DEEPEST, check
-from catena.model.options import check_options
+from catena.model.filters import DEEPEST
+from catena.model.options import Checked
 from catena.retrieval.fusion import Fusion, RankFusion, ScoreFusion, by_maximum, half_cosine, log_count
 
 OnRouteError: TypeAlias = Literal["raise", "degrade"]
@@ -160,7 +160,7 @@ def side_by_side(
 
 
 def in_one_request(
-    query: str, table: Mapping[str, Route], scope: Scope, best: float | None
+    query: str, table: Mapping[str, Route], scope: Scope
 ) -> Step[tuple[Mapping[str, Route], Fused | None, list[Degraded]]]:
     """Ask the store for the ranking of the whole formula, where it is the paper's and the store can.
 
@@ -168,14 +168,13 @@ def in_one_request(
         query: as typed.
         table: the routes asked.
         scope: what the ranking obeys.
-        best: the best BM25 of a whole that this is a part of.
 
     Returns:
         The routes, the dense one with the question's vector; the ranking, None where the routes have to be asked one
         by one; and why the store failed, where that is tolerated.
     """
     fusion = scope.fusion
-    if not isinstance(fusion, ScoreFusion) or len(table) < 2:
+    if not isinstance(fusion, ScoreFusion) or fusion.alpha is None or len(table) < 2:
         return table, None, []
     papers = (fusion.dense, fusion.lexical, fusion.keyword) == (half_cosine, by_maximum, log_count)
     if not papers or not all(name in DEFAULT_ROUTES and route is ROUTES[name] for name, route in table.items()):
@@ -190,9 +189,8 @@ def in_one_request(
     request = SearchFused(
         query=query,
         k=scope.k,
-        weights=tuple((name, fusion.parts[name][0]) for name in sorted(table)),
+        weights=tuple((name, fusion.parts()[name][0]) for name in sorted(table)),
         vector=vector,
-        best=best,
         where=scope.where,
         documents=scope.documents,
     )
@@ -231,7 +229,7 @@ _SHOWN = 40  # characters of a question in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionLimits:
+class QuestionLimits(Checked):
     """The limits of one question; more is refused by name before anything is searched.
 
     Attributes:
@@ -241,9 +239,6 @@ class QuestionLimits:
 
     characters: Annotated[int, Ge(1)] = 100_000
     conditions: Annotated[int, Ge(1)] = 10_000
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def check(self, question: str, where: Where | None) -> None:
         """Raise where a question or its filter is past the limits.
@@ -282,37 +277,6 @@ def _has_more(where: object, most: int) -> bool:
                 operands = value.values() if isinstance(value, Mapping) else (value,)
                 count += sum(len(one) if isinstance(one, list | tuple | set | frozenset) else 1 for one in operands)
     return count > most
-
-
-def check_question(
-    query: object,
-    k: object,
-    depth: object,
-    entities: object,
-    *,
-    fusion: object,
-    where: Where | None,
-    on_route_error: object,
-    on_unknown: object,
-) -> None:
-    """Raise for arguments that are of another type or out of range; nothing was asked yet."""
-    are_strings = isinstance(entities, Sequence) and all(isinstance(entity, str) for entity in entities)
-    if isinstance(entities, str) or not are_strings:
-        raise ParameterError("entities", entities, "a sequence of strings")
-    if not isinstance(query, str):
-        raise ParameterError("query", query, "a string")
-    if not isinstance(k, int) or k < 0:
-        raise ParameterError("k", k, "an integer >= 0")
-    if not isinstance(depth, int) or depth < k:
-        raise ParameterError("depth", depth, f"an integer >= k ({k})")
-    if fusion is not None and not isinstance(fusion, ScoreFusion | RankFusion):
-        raise ParameterError("fusion", fusion, "ScoreFusion(...), RankFusion(...) or None")
-    if on_unknown not in ("empty", "keep"):
-        raise ParameterError("on_unknown", on_unknown, "'empty' or 'keep'")
-    if on_route_error not in ("raise", "degrade"):
-        raise ParameterError("on_route_error", on_route_error, "'raise' or 'degrade'")
-    if where is not None:
-        check(where)
 
 
 def check_weights(fusion: Fusion, table: Mapping[str, Route]) -> None:

@@ -1,4 +1,4 @@
-"""Choose alpha and beta: on labelled questions, where folds judge the choice, or by the shape of a corpus.
+"""Choose alpha and beta on labelled questions, where folds judge the choice.
 
 A gain is only believed on questions that the weights were not chosen on, and only where so many questions can show
 it; otherwise the defaults stay.
@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import fsum, isfinite, log, sqrt
+from math import log
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from catena.effects import Failed, Search, Step, ask, together
-from catena.model import Entry, ModelMismatchError, ParameterError, Ranking
-from catena.retrieval.fusion import ScoreBounds, ScoreFusion
+from catena.model import ModelMismatchError, ParameterError, Ranking, check_given
+from catena.retrieval.fusion import ScoreBounds, ScoreFusion, dense_share
+from catena.retrieval.multi_route import completed
 from catena.retrieval.routes import ROUTES
 from catena.text.files import regular_file
 
 Floats: TypeAlias = NDArray[np.float64]
 
-GRID = tuple(round(0.05 * step, 2) for step in range(21))  # 0 to 1, the defaults are on it
+Weights: TypeAlias = tuple[float | None, float]
+"""alpha and beta; alpha is None where each question decides it."""
+
+GRID = tuple(round(0.05 * step, 2) for step in range(21))  # 0 to 1
+USUAL: Weights = (ScoreFusion().alpha, ScoreFusion().beta)
+_MIDDLE = 0.2  # an alpha as questions decide it
 _PARTS = ("dense", "lexical", "keyword")  # the order of v, r and ln(1 + |C|)
 _AT_ONCE = 32  # questions asked side by side
 _SEEN = 2.8  # standard errors: z(0.975) + z(0.80), seen in 80 of 100 samples at the level of 5%
@@ -54,22 +61,24 @@ class _Candidates:
     Attributes:
         parts: v, r and ln(1 + |C|) of each, shape (3, m).
         items: per item, the places of its chunks among the m; empty when no route found any.
+        share: alpha, as the question decides it.
     """
 
     parts: Floats
     items: tuple[list[int], ...]
+    share: float
 
 
 def tune(
     questions: Sequence[Labelled],
     *,
-    n: int,
+    n: Annotated[int, Ge(2)],
     model: str,
     library: str = "",
     objective: Objective = "log-rank",
-    k: int = 5,
-    depth: int = 100,
-    folds: int = 5,
+    k: Annotated[int, Ge(1)] = 5,
+    depth: Annotated[int, Ge(1)] = 100,
+    folds: Annotated[int, Ge(2)] = 5,
     alphas: Sequence[float] = GRID,
     betas: Sequence[float] = GRID,
 ) -> Step[Tuned]:
@@ -101,11 +110,11 @@ def tune(
     """
     asked = sorted((question for question in questions if question.items), key=lambda question: question.id)
     clusters = clusters_of(asked)
-    _check(asked, clusters, n=n, objective=objective, k=k, depth=depth, folds=folds, grid=(alphas, betas))
-    usual = ScoreFusion()
-    tried = tuple(sorted({usual.alpha, *alphas})), tuple(sorted({usual.beta, *betas}))
-    points = [(alpha, beta) for alpha in tried[0] for beta in tried[1]]
-    weights = np.array([(alpha, 1.0 - alpha, beta) for alpha, beta in points]).T
+    check_given({"objective": objective, "n": n, "k": k, "depth": depth, "folds": folds}, tune)
+    _check(asked, clusters, folds, (alphas, betas))
+    tried = tuple(sorted(set(alphas))), tuple(sorted(set(betas)))
+    points: list[Weights] = [(alpha, beta) for alpha in tried[0] for beta in tried[1]]
+    points.append(USUAL)
     values = np.empty((len(asked), len(points)))
     for start in range(0, len(asked), _AT_ONCE):
         some = asked[start : start + _AT_ONCE]
@@ -114,8 +123,8 @@ def tune(
             if isinstance(candidates, Failed):
                 raise candidates.error
             cutoff = max(k, len(candidates.items)) if objective == "recall" else None
-            values[number] = _values(candidates, weights, n=n, cutoff=cutoff)
-    choice = _Choice(points=points, usual=points.index((usual.alpha, usual.beta)))
+            values[number] = _values(candidates, points, n=n, cutoff=cutoff)
+    choice = _Choice(points)
     return _judged(
         values,
         np.array(clusters),
@@ -138,21 +147,8 @@ def tune(
 
 
 def _check(
-    asked: Sequence[Labelled],
-    clusters: Sequence[int],
-    *,
-    n: int,
-    objective: str,
-    k: int,
-    depth: int,
-    folds: int,
-    grid: tuple[Sequence[float], Sequence[float]],
+    asked: Sequence[Labelled], clusters: Sequence[int], folds: int, grid: tuple[Sequence[float], Sequence[float]]
 ) -> None:
-    if objective not in get_args(Objective):
-        raise ParameterError("objective", objective, f"one of {', '.join(get_args(Objective))}")
-    for name, value, least in (("n", n, 2), ("k", k, 1), ("depth", depth, 1), ("folds", folds, 2)):
-        if not isinstance(value, int) or value < least:
-            raise ParameterError(name, value, f"an integer >= {least}")
     for alpha in grid[0]:
         ScoreFusion(alpha=alpha)
     for beta in grid[1]:
@@ -173,26 +169,25 @@ def _candidates(question: Labelled, depth: int) -> Step[_Candidates]:
             raise step.error
         requests.append(replace(step, k=depth))
     best: list[Ranking] = yield from ask(requests)
-    found = [{hit.chunk.id: hit.score for hit in ranking.hits} for ranking in best]
+    asked = dict(zip(_PARTS, zip(requests, best, strict=True), strict=True))
+    rankings, _ = yield from completed(asked, "raise")
+    found = [{hit.chunk.id: hit.score for hit in rankings[name].hits} for name in _PARTS]
     ids = sorted(set().union(*found))
-    missing = [tuple(chunk_id for chunk_id in ids if chunk_id not in scores) for scores in found]
-    late = [at for at, names in enumerate(missing) if names]
-    more: list[Ranking] = yield from ask(
-        [replace(requests[at], k=len(missing[at]), among=missing[at]) for at in late]
-    )
-    for at, ranking in zip(late, more, strict=True):
-        found[at] = {**found[at], **{hit.chunk.id: hit.score for hit in ranking.hits}}
-    formula = ScoreFusion().parts
+    formula = ScoreFusion().parts()
     parts = np.zeros((len(_PARTS), len(ids)))
     for row, name in enumerate(_PARTS):
-        bounds, normalise = ScoreBounds.of(best[row]), formula[name][1]
+        every = found[row].values()
+        bounds, normalise = ScoreBounds(low=min(every, default=0.0), high=max(every, default=0.0)), formula[name][1]
         parts[row] = [normalise(found[row][i], bounds) if i in found[row] else 0.0 for i in ids]
     place = {chunk_id: number for number, chunk_id in enumerate(ids)}
-    return _Candidates(parts, tuple(sorted(place[i] for i in item if i in place) for item in question.items))
+    items = tuple(sorted(place[i] for i in item if i in place) for item in question.items)
+    return _Candidates(parts, items, dense_share(dict(zip(_PARTS, best, strict=True))))
 
 
-def _values(candidates: _Candidates, weights: Floats, *, n: int, cutoff: int | None) -> Floats:
-    """Return the objective for every grid point, shape (points,)."""
+def _values(candidates: _Candidates, points: Sequence[Weights], *, n: int, cutoff: int | None) -> Floats:
+    """Return the objective for every point, shape (points,)."""
+    shares = [candidates.share if alpha is None else alpha for alpha, _ in points]
+    weights = np.array([(share, 1.0 - share, beta) for share, (_, beta) in zip(shares, points, strict=True)]).T
     scores = candidates.parts.T @ weights  # (m, points)
     total = np.zeros(weights.shape[1])
     for places in candidates.items:
@@ -206,10 +201,14 @@ def _values(candidates: _Candidates, weights: Floats, *, n: int, cutoff: int | N
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The points of the grid, and which of them is the default."""
+    """The points of the grid, and after them the default."""
 
-    points: list[tuple[float, float]]
-    usual: int
+    points: list[Weights]
+
+    @property
+    def usual(self) -> int:
+        """The place of the default."""
+        return len(self.points) - 1
 
     def of(self, values: Floats, clusters: NDArray[np.int64]) -> int:
         """Return the point nearest to the defaults among those within one standard error of the best."""
@@ -223,8 +222,10 @@ class _Choice:
         return best
 
     def _distance(self, point: int) -> tuple[float, float, float]:
-        (alpha, beta), (usual_alpha, usual_beta) = self.points[point], self.points[self.usual]
-        return round(abs(alpha - usual_alpha) + abs(beta - usual_beta), 9), alpha, beta
+        alpha, beta = self.points[point]
+        if alpha is None:
+            return -1.0, 0.0, beta
+        return round(abs(alpha - _MIDDLE) + abs(beta - USUAL[1]), 9), alpha, beta
 
 
 def _standard_error(values: Floats, clusters: NDArray[np.int64]) -> float:
@@ -254,7 +255,7 @@ def _judged(
     adopted = gain > 0 and gain >= _SEEN * error
     usual_point = choice.points[choice.usual]
     alpha, beta = chosen if adopted else usual_point
-    surface = values.mean(axis=0).reshape(len(frame["alphas"]), len(frame["betas"]))
+    surface = values.mean(axis=0)[:-1].reshape(len(frame["alphas"]), len(frame["betas"]))
     return Tuned(
         alpha=alpha,
         beta=beta,
@@ -301,7 +302,7 @@ def folds_of(clusters: NDArray[np.int64], folds: int) -> list[NDArray[np.int64]]
 
 Objective: TypeAlias = Literal["log-rank", "recall"]
 
-FORMAT = "catena-tuned-1"
+FORMAT = "catena-tuned-2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,12 +310,12 @@ class Fold:
     """One part of the questions, judged with weights that were chosen on all other parts.
 
     Attributes:
-        alpha, beta: the weights chosen without this part.
+        alpha, beta: the weights chosen without this part; alpha is None where each question decides it.
         held_out: mean of the objective over this part, with these weights.
         usual: the same with the default weights.
     """
 
-    alpha: float
+    alpha: float | None
     beta: float
     questions: int
     held_out: float
@@ -344,11 +345,11 @@ class Tuned:
         library: what was searched, in words; weights may be used for another library of the same model.
     """
 
-    alpha: float
+    alpha: float | None
     beta: float
     adopted: bool
-    chosen: tuple[float, float]
-    usual: tuple[float, float]
+    chosen: Weights
+    usual: Weights
     objective: Objective
     k: int | None
     n: int
@@ -434,71 +435,3 @@ class Tuned:
             why = getattr(error, "strerror", None) or "no UTF-8"
             raise ParameterError("path", f"{path} ({why})", "a file that `catena tune --out` wrote") from None
         return cls.from_json(text)
-
-
-PAGE = 3_000  # characters of a printed page of text: taken where a source has no pages
-
-LEAST_ALPHA, MORE_ALPHA = 0.5, 0.2
-MOST_BETA = 0.6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorpusStatistics:
-    """The shape of a corpus.
-
-    Attributes:
-        documents: how many, >= 0.
-        average_pages: of a document, > 0; a source without pages has `characters / 3000`, at least 1.
-        structure: mean over the chunks of `1 - 2^-d`, d headings above the chunk: 0 for plain text, 1/2 where there
-            are titles only, 3/4 with chapters; in [0, 1].
-    """
-
-    documents: int
-    average_pages: float
-    structure: float
-
-    def __post_init__(self) -> None:
-        if self.documents < 0:
-            raise ParameterError("documents", self.documents, "a number >= 0")
-        if not (isfinite(self.average_pages) and self.average_pages > 0):
-            raise ParameterError("average_pages", self.average_pages, "a finite number > 0")
-        if not 0 <= self.structure <= 1:
-            raise ParameterError("structure", self.structure, "a share in [0, 1]")
-
-    @classmethod
-    def of(cls, entries: Iterable[Entry]) -> CorpusStatistics:
-        """Return the statistics of documents as they are stored, in any order."""
-        pages: list[float] = []
-        structure: list[float] = []
-        for entry in entries:
-            pages.append(float(len(entry.document.page_starts)) or max(1.0, len(entry.document.text) / PAGE))
-            structure.extend(1 - 0.5 ** len(chunk.path) for chunk in entry.chunks)
-        return cls(
-            documents=len(pages),
-            average_pages=fsum(pages) / len(pages) if pages else 1.0,
-            structure=fsum(structure) / len(structure) if structure else 0.0,
-        )
-
-
-REFERENCE = CorpusStatistics(documents=25, average_pages=25.0, structure=0.75)
-"""As many documents as an average one has pages, all with a title and chapters: here the weights are the defaults."""
-
-
-def adapted(statistics: CorpusStatistics) -> ScoreFusion:
-    """Return the formula with weights for a corpus of this shape.
-
-    `alpha = 0.5 + 0.2 * structure`: headings are part of what is embedded, so that a vector says where a passage
-    is; without any, both routes weigh the same.
-
-    `beta = 0.6 q / (1 + q)`, `q = sqrt(documents / average_pages)`: in many short look-alikes a name is what tells
-    them apart; in one long book nearly every chunk carries the names that a question has, and they tell nothing.
-
-    alpha lies in [0.5, 0.7] and beta in [0, 0.6]; both grow and never jump. For a corpus like `REFERENCE` they are
-    the defaults of `ScoreFusion`, which are a compromise between the two kinds of corpus.
-
-    Source: HiQA (arXiv 2402.01767), on its hyperparameters, says what raises alpha and beta; the curves are ours.
-    """
-    per_page = sqrt(statistics.documents / statistics.average_pages)
-    return ScoreFusion(
-        alpha=LEAST_ALPHA + MORE_ALPHA * statistics.structure, beta=MOST_BETA * per_page / (1 + per_page)
-    )

@@ -13,7 +13,7 @@ from annotated_types import Ge
 from catena.effects import Failed, Step, together
 from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Where
 from catena.model.errors import FilterError, ParameterError, RouteError, ViewError
-from catena.model.options import check_options
+from catena.model.options import Checked, check_given, check_options
 from catena.retrieval.fusion import Fusion, Normalizer, RankFusion, min_max, reciprocal_rank_fusion, weighted_sum
 from catena.retrieval.multi_route import retrieve
 from catena.retrieval.routes import ROUTES, Route, asked_once, dense, of_view, stored
@@ -63,7 +63,7 @@ def quota(k: float) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperQuota:
+class PaperQuota(Checked):
     """The paper's rule: the union of the first k' chunks of each view, without duplicates; its length varies.
 
     Of n views that give k' chunks or more, at least k' and at most n k' chunks come back: k is what the paper
@@ -80,9 +80,6 @@ class PaperQuota:
 
     per_view: Annotated[int, Ge(1)] | None = None
     scale: ClassVar[Scale] = Scale.RANK
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def choose(self, rankings: Mapping[str, Ranking], k: float) -> Chosen:
         """Return the union; a k of 0 gives nothing."""
@@ -124,8 +121,7 @@ class ViewRankFusion:
 
     def __post_init__(self) -> None:
         check_options(self)
-        RankFusion(k=self.k)
-        _check_weights(self.weights)
+        RankFusion(k=self.k, weights=self.weights)
 
     def choose(self, rankings: Mapping[str, Ranking], k: float) -> Chosen:
         """Return the k best of the sum."""
@@ -153,7 +149,7 @@ class ViewScoreFusion:
 
     def __post_init__(self) -> None:
         check_options(self)
-        _check_weights(self.weights)
+        RankFusion(weights=self.weights)  # whose weights are the same
 
     def choose(self, rankings: Mapping[str, Ranking], k: float) -> Chosen:
         """Return the k best of the sum."""
@@ -168,18 +164,10 @@ def whole(k: float) -> int:
     Raises:
         ParameterError: k is not a whole number >= 0; only the paper's rule is defined at 1.5.
     """
-    if not _is_whole(k) or k < 0:
+    _check_k(k)
+    if k != int(k):
         raise ParameterError("k", k, "a whole number >= 0; only PaperQuota takes others")
     return int(k)
-
-
-def _is_whole(number: object) -> bool:
-    return (
-        isinstance(number, int | float)
-        and not isinstance(number, bool)
-        and isfinite(number)
-        and number == int(number)
-    )
 
 
 def by_rank(rankings: Sequence[Ranking]) -> Iterator[str]:
@@ -195,12 +183,6 @@ def placed(ids: Iterable[str]) -> Chosen:
 
 def _scored(ranking: Ranking) -> Chosen:
     return tuple((hit.chunk.id, hit.score) for hit in ranking.hits)
-
-
-def _check_weights(weights: Mapping[str, float] | None) -> None:
-    for kind, weight in (weights or {}).items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not (weight >= 0 and isfinite(weight)):
-            raise ParameterError(f"weights[{kind!r}]", weight, "a finite number >= 0")
 
 
 def _heard(rankings: Mapping[str, Ranking], weights: Mapping[str, float] | None) -> Mapping[str, Ranking]:
@@ -310,8 +292,7 @@ def retrieve_views(
     kinds = _kinds(views)
     _check_k(k)
     _check_rule(rule)
-    if on_view_error not in ("raise", "degrade"):
-        raise ParameterError("on_view_error", on_view_error, "'raise' or 'degrade'")
+    check_given({"on_view_error": on_view_error}, retrieve_views)
     if k == 0 or (isinstance(query, str) and not query.strip()):
         return Ranking((), rule.scale)
     depth = max(3 * ceil(k), 30) if depth is None else depth

@@ -91,9 +91,7 @@ def segment_of(chunks: Sequence[Chunk], text: str | None = None) -> Segment:
         text=whole,
         path=common_path([chunk.path for chunk in chunks]),
         chunk_ids=tuple(chunk.id for chunk in chunks),
-        pages=place.pages,
-        page_labels=place.page_labels,
-        lines=place.lines,
+        **place.parts,
         metadata=common_metadata(chunks),
         positions=(first.position, chunks[-1].position),
     )

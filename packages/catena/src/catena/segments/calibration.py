@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from math import lgamma
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from math import inf, lgamma
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import ArrayLike, NDArray
 
 from catena.effects.steps import Failed, Rate, Step
 from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, ScaleError, ServiceError
+from catena.model.options import Checked, check_given, check_options
 
 Probabilities: TypeAlias = NDArray[np.float64]
-
-_MOST = float(np.finfo(np.float64).max)
 
 LARGEST = 1e6  # of a and b in BetaCDF: beyond it the curve is a step
 _TINY = 1e-300  # in place of a zero denominator in the continued fraction
@@ -74,18 +74,10 @@ def _sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(logits >= 0, 1.0, small) / (1.0 + small)
 
 
-def _require(name: str, value: float, holds: Callable[[float], bool], allowed: str) -> None:
-    """Refuse what is no finite number, as a file may hold, or not in the domain."""
-    known = isinstance(value, int | float | np.integer | np.floating) and abs(value) <= _MOST and holds(float(value))
-    if not known:
-        raise ParameterError(name, value, allowed)
+Finite: TypeAlias = Annotated[float, Gt(-inf), Lt(inf)]
 
 
-def _any(value: float) -> bool:
-    return True
-
-
-class _Rule:
+class _Rule(Checked):
     """The identity that rules with parameters have in common.
 
     Attributes:
@@ -121,10 +113,7 @@ class Constant(_Rule):
 
     name = "constant"
 
-    value: float = 0.8
-
-    def __post_init__(self) -> None:
-        _require("value", self.value, lambda value: 0.0 <= value <= 1.0, "in [0, 1]")
+    value: Annotated[float, Ge(0), Le(1)] = 0.8
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
         return np.full_like(_numbers(scores), self.value)
@@ -145,12 +134,8 @@ class BetaCDF(_Rule):
 
     name = "beta-cdf"
 
-    a: float
-    b: float
-
-    def __post_init__(self) -> None:
-        for name, value in (("a", self.a), ("b", self.b)):
-            _require(name, value, lambda value: 0.0 < value <= LARGEST, f"in (0, {LARGEST:g}]")
+    a: Annotated[float, Gt(0), Le(LARGEST)]
+    b: Annotated[float, Gt(0), Le(LARGEST)]
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
         return incomplete_beta(_numbers(scores), self.a, self.b)
@@ -171,14 +156,9 @@ class BetaCalibration(_Rule):
 
     name = "beta-calibration"
 
-    a: float
-    b: float
-    c: float
-
-    def __post_init__(self) -> None:
-        _require("a", self.a, lambda a: a >= 0.0, ">= 0")
-        _require("b", self.b, lambda b: b >= 0.0, ">= 0")
-        _require("c", self.c, _any, "a finite number")
+    a: Annotated[float, Ge(0), Lt(inf)]
+    b: Annotated[float, Ge(0), Lt(inf)]
+    c: Finite
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
         x = np.clip(_numbers(scores), EDGE, 1.0 - EDGE)
@@ -191,12 +171,8 @@ class Logistic(_Rule):
 
     name = "logistic"
 
-    slope: float = 1.0
-    shift: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require("slope", self.slope, lambda slope: slope > 0.0, "> 0")
-        _require("shift", self.shift, _any, "a finite number")
+    slope: Annotated[float, Gt(0), Lt(inf)] = 1.0
+    shift: Finite = 0.0
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
         return _sigmoid(self.slope * _numbers(scores) + self.shift)
@@ -208,12 +184,13 @@ class Linear(_Rule):
 
     name = "linear"
 
-    low: float
-    high: float
+    low: Finite
+    high: Finite
 
     def __post_init__(self) -> None:
-        _require("low", self.low, _any, "a finite number")
-        _require("high", self.high, lambda high: high > self.low, f"above low, {self.low!r}")
+        check_options(self)
+        if not self.high > self.low:
+            raise ParameterError("high", self.high, f"above low, {self.low!r}")
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
         x = np.clip(_numbers(scores), self.low, self.high)
@@ -314,8 +291,8 @@ def rerank(
     *,
     calibration: Calibration,
     text_of: Callable[[Chunk], str] = chunk_text,
-    k: int | None = None,
-    batch: int = BATCH,
+    k: Annotated[int, Ge(0)] | None = None,
+    batch: Annotated[int, Ge(1)] = BATCH,
     on_failure: OnFailure = "raise",
 ) -> Step[Ranking]:
     """Order a ranking by a reranker's scores, and turn these into P(relevant | query, chunk).
@@ -342,12 +319,7 @@ def rerank(
         ServiceError: the reranker failed.
         MissingServiceError: there is none.
     """
-    if k is not None and (not isinstance(k, int) or k < 0):
-        raise ParameterError("k", k, "an integer >= 0, or None")
-    if not isinstance(batch, int) or batch < 1:
-        raise ParameterError("batch", batch, "an integer >= 1")
-    if on_failure not in get_args(OnFailure):
-        raise ParameterError("on_failure", on_failure, "'raise' or 'rank'")
+    check_given({"k": k, "batch": batch, "on_failure": on_failure}, rerank)
     if not ranking.hits:
         return replace(ranking, scale=Scale.PROBABILITY)
     texts = tuple(text_of(hit.chunk) for hit in ranking.hits)

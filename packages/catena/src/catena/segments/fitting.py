@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import inf, lgamma, log
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Lt
 from numpy.typing import ArrayLike, NDArray
 
-from catena.model.errors import CalibrationError, CatenaError, ParameterError
+from catena.model import CalibrationError, CatenaError, Checked, ParameterError, check_given
 from catena.segments.calibration import (
     EDGE,
     LARGEST,
@@ -35,6 +36,8 @@ from catena.segments.calibration import (
 from catena.text.files import regular_file
 
 Binning: TypeAlias = Literal["mass", "width"]
+Count: TypeAlias = Annotated[int, Ge(0)]
+Figure: TypeAlias = Annotated[float, Ge(0), Lt(inf)]
 
 BINS = 10
 SURE = 1e-6  # log loss takes probabilities nearer to 0 or 1 as this near: a single certain miss is not infinite
@@ -81,7 +84,7 @@ class Reliability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
+class Quality(Checked):
     """The quality of probabilities on labelled data; lower is better in all three.
 
     Attributes:
@@ -90,13 +93,13 @@ class Quality:
         ece: expected calibration error over 10 bins of about equal counts.
     """
 
-    log_loss: float
-    brier: float
-    ece: float
+    log_loss: Figure
+    brier: Figure
+    ece: Figure
 
 
 def reliability(
-    probabilities: ArrayLike, labels: ArrayLike, *, bins: int = BINS, binning: Binning = "mass"
+    probabilities: ArrayLike, labels: ArrayLike, *, bins: Annotated[int, Ge(1)] = BINS, binning: Binning = "mass"
 ) -> Reliability:
     """Compare predicted probabilities with observed shares, bin by bin.
 
@@ -115,10 +118,7 @@ def reliability(
     Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (equal width); Nixon et al., CVPR workshops 2019 (equal mass).
     """
     predicted, happened = checked(probabilities, labels)
-    if not isinstance(bins, int) or bins < 1:
-        raise ParameterError("bins", bins, "an integer >= 1")
-    if binning not in get_args(Binning):
-        raise ParameterError("binning", binning, "'mass' or 'width'")
+    check_given({"bins": bins, "binning": binning}, reliability)
     order = np.argsort(predicted, kind="stable")
     predicted, happened = predicted[order], happened[order]
     n = len(predicted)
@@ -182,7 +182,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnlabelledFit:
+class UnlabelledFit(Checked):
     """A calibration fitted to scores alone.
 
     Attributes:
@@ -193,12 +193,12 @@ class UnlabelledFit:
     """
 
     calibration: Calibration
-    n: int
-    distance: float
+    n: Count
+    distance: Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledFit:
+class LabelledFit(Checked):
     """A calibration fitted to labelled scores.
 
     Attributes:
@@ -210,11 +210,11 @@ class LabelledFit:
     """
 
     calibration: Calibration
-    n: int
-    positives: int
+    n: Count
+    positives: Count
     before: Quality
     after: Quality
-    folds: int
+    folds: Count
 
 
 def fit_beta(scores: ArrayLike, *, first: Calibration | None = None) -> UnlabelledFit:
@@ -514,9 +514,6 @@ VERSION = 1
 _RULES: dict[str, type[Any]] = {
     rule.name: rule for rule in (Identity, Constant, BetaCDF, BetaCalibration, Logistic, Linear, Composed)
 }
-_COUNTS = frozenset({"n", "positives", "folds"})
-_FIGURES = frozenset({"distance", "log_loss", "brier", "ece"})
-_MOST = 1e300  # far above any figure; infinity is none
 _REFIT = "fit it again: `catena calibrate`, or fit_beta and fit_labelled of catena.segments.fitting"
 
 
@@ -596,7 +593,6 @@ class Artefact:
                 raise CalibrationError(where, what, "a newer Catena, or " + _REFIT)
             kind, named = found.pop("kind"), {key: str(found.pop(key)) for key in ("model", "data", "date")}
             found["calibration"] = _read(found["calibration"])
-            _check_figures(found, where)
             if kind == "labelled":
                 both = {key: Quality(**found[key]) for key in ("before", "after")}
                 fit: LabelledFit | UnlabelledFit = LabelledFit(**{**found, **both})
@@ -645,7 +641,7 @@ def load(path: str | os.PathLike[str], *, model: str) -> Artefact:
     return artefact
 
 
-def fused_scores_of(embedder: str, *, alpha: float = 0.65, beta: float = 0.3) -> str:
+def fused_scores_of(embedder: str, *, alpha: float | None = None, beta: float = 0.1) -> str:
     """Name the fused scores of a library, as a model whose scores can be calibrated.
 
     Args:
@@ -653,18 +649,8 @@ def fused_scores_of(embedder: str, *, alpha: float = 0.65, beta: float = 0.3) ->
         alpha: of `ScoreFusion`.
         beta: of `ScoreFusion`.
     """
-    return f"{embedder}, fused with alpha {alpha:g} and beta {beta:g}"
-
-
-def _check_figures(found: Mapping[str, Any], where: str) -> None:
-    """Refuse figures of a fit that cannot be: they are shown to people, who would believe them."""
-    for name, value in found.items():
-        if isinstance(value, dict):
-            _check_figures(value, f"{where}, {name}")
-        elif name in _COUNTS and (type(value) is not int or value < 0):
-            raise CalibrationError(where, f"{name} is {value!r}, no count", _REFIT)
-        elif name in _FIGURES and not (type(value) in (int, float) and 0 <= value <= _MOST):
-            raise CalibrationError(where, f"{name} is {value!r}, no number >= 0", _REFIT)
+    share = "as routes agree" if alpha is None else f"{alpha:g}"
+    return f"{embedder}, fused with alpha {share} and beta {beta:g}"
 
 
 def _written(rule: Calibration) -> dict[str, Any]:

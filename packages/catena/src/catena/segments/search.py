@@ -6,32 +6,29 @@ readers want, and is meant to be read and copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
-from catena.effects import Failed, Step, together
-from catena.model import Degraded, ParameterError, Ranking, Scale, check_options
-from catena.retrieval import Queries, decompose, generate_queries, retrieve, search_all
-from catena.segments import BALANCED, Extraction, ExtractionParams, extract, within_budget
+from catena.effects import Step, all_together
+from catena.model import Chunk, Degraded, ParameterError, Ranking, Scale, Segment, check_options, shown_text
+from catena.retrieval import Queries, decompose, generate_queries, read_passages, retrieve, search_all
+from catena.segments import BALANCED, Extraction, ExtractionParams, SegmentHit, extract, within_budget
 from catena.segments.calibration import Calibration, Constant, OnFailure, probabilities, rerank
 from catena.structure.views import DSRAG, HeaderTemplate, context_view, segment_header
 from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from catena.model import Chunk, Segment
-
     Header: TypeAlias = Callable[[Chunk | Segment], str]
 
 QueriesBy: TypeAlias = Literal["question", "decomposition", "llm"]
 
 MOST_TOKENS = 1_000_000_000  # of a budget
 MOST_HITS = 1_000_000  # of one ranking
+_READ = 30  # hits whose sentences fill a budget
 
 PlaceChunks: TypeAlias = Callable[[tuple[Ranking, ...]], Step[tuple[Ranking, ...]]]
 """Gives the chunks of rankings their positions, all rankings at once."""
@@ -115,7 +112,7 @@ def find_segments(
     queries = yield from _queries(question, how)
     search_for = ranked or partial(retrieve, k=how.depth, **search)
     rankings = yield from search_all(queries.queries, search_for)
-    by_order = _by_order(rankings, how)
+    by_order, searched = _by_order(rankings, how), rankings
     if how.rerank:
         rankings = yield from _reranked(queries.queries, rankings, how)
     else:
@@ -133,7 +130,31 @@ def find_segments(
         found = _best_alone(
             (yield from extract(rankings, params=anything, count=count_tokens, header=header)), params
         )
+    if how.extraction is None and by_order and searched and params.minimum_value <= 0.0:
+        found = yield from _filled(queries.queries[0], searched[0], found, header)
     return replace(found, asked=queries.queries, degraded=(*queries.degraded, *found.degraded))
+
+
+def _filled(query: str, ranking: Ranking, found: Extraction, header: Header | None) -> Step[Extraction]:
+    """Fill what is left of a budget with the best sentences of the hits in no segment, each slice worth 0."""
+
+    def tokens(segment: Segment) -> int:
+        return count_tokens(shown_text(segment)) + (0 if header is None else count_tokens(header(segment)))
+
+    left = (found.params.overall_max_tokens or 0) - sum(tokens(hit.segment) for hit in found.segments)
+    held = {name for hit in found.segments for name in hit.segment.chunk_ids}
+    rest = replace(ranking, hits=tuple(hit for hit in ranking.hits[:_READ] if hit.chunk.id not in held))
+    read = yield from read_passages(query, rest, budget_tokens=max(0, left))
+    segments = list(found.segments)
+    for hit in read.hits:
+        segment = replace(hit.chunk.as_segment(), positions=None)
+        if (cost := tokens(segment)) <= left:
+            segments.append(SegmentHit(segment, 0.0, (0,)))
+            left -= cost
+    if found.params.order == "reading":
+        documents = [*found.considered.documents, *(hit.segment.document_id for hit in segments)]
+        segments.sort(key=lambda hit: (documents.index(hit.segment.document_id), hit.segment.start))
+    return replace(found, segments=tuple(segments))
 
 
 def _by_order(found: Sequence[Ranking], how: SegmentSearch) -> bool:
@@ -179,11 +200,7 @@ def _reranked(
         rerank(query, ranking, calibration=how.calibration, text_of=headed_text, on_failure=how.on_failure)
         for query, ranking in zip(queries, rankings, strict=True)
     ]
-    results = yield from together(steps)
-    for result in results:
-        if isinstance(result, Failed):
-            raise result.error
-    return tuple(result for result in results if isinstance(result, Ranking))
+    return tuple((yield from all_together(steps)))
 
 
 def headed_text(chunk: Chunk) -> str:

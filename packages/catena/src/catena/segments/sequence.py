@@ -127,21 +127,6 @@ def reaches(sequence: ChunkSequence, limits: SelectionBounds, left: int | None =
     return reach
 
 
-def prefix_sums(values: Floats) -> Floats:
-    """Return the sums of the values before each place, shape (n + 1,)."""
-    return np.concatenate(([0.0], np.cumsum(values)))
-
-
-def rounding(prefix: Floats, longest: int) -> float:
-    """Bound the distance of a difference of prefix sums from the sum of the same values added left to right.
-
-    `cumsum` adds in order, so only the additions between the two places count: at most `longest` of them, each
-    wrong by half a unit in the last place of the largest sum; the values added by themselves are wrong by less.
-    """
-    largest = float(np.abs(prefix).max(initial=0.0))
-    return 4.0 * (longest + 2) * float(np.finfo(np.float64).eps) * largest
-
-
 class ValueTerms(NamedTuple):
     """Values of chunks and the terms they are made of, each of shape (queries, n).
 

@@ -1,3 +1,4 @@
+from .contents import GRAPH_SETTING as GRAPH_SETTING
 from .contents import STAMP as STAMP
 from .contents import Contents as Contents
 from .contents import DocumentInfo as DocumentInfo
@@ -7,12 +8,14 @@ from .derived import cleared as cleared
 from .derived import seal as seal
 from .derived import what_helps as what_helps
 from .figures import write_file as write_file
+from .lexical import WHOLE as WHOLE
 from .names import LOOKED_AT as LOOKED_AT
 from .names import is_value_in as is_value_in
 from .names import names_besides as names_besides
 from .names import names_found as names_found
 from .names import possible_names as possible_names
 from .names import possible_patterns as possible_patterns
+from .routes import DOCUMENTS as DOCUMENTS
 from .schema import DRAFT as DRAFT
 from .schema import FILE as FILE
 from .store import LibraryStats as LibraryStats

@@ -119,6 +119,9 @@ def _stamp(content: str, document_id: str, body: str) -> bytes:
     return blake2b("\0".join((content, document_id, body)).encode("utf-8"), digest_size=STAMP).digest()
 
 
+GRAPH_SETTING = "graph"  # under which a library remembers the options of its graph
+
+
 def setting_name(name: str) -> str:
     """Return the name of the meta table's row that holds a setting."""
     return f"setting {name}"
@@ -156,7 +159,7 @@ class LibraryStats:
 
 def documents(connection: sqlite3.Connection) -> tuple[DocumentInfo, ...]:
     """Return what is known of each document, by id."""
-    rows = connection.execute("SELECT document_id, body FROM ledger ORDER BY source")
+    rows = connection.execute("SELECT document_id, body FROM ledger")
     with records.whole("the ledger"):
         states = {document_id: json.loads(body)["state"] for document_id, body in rows}
     rows = connection.execute(
@@ -188,29 +191,30 @@ def stats(connection: sqlite3.Connection, path: Path, generation: int) -> Librar
 
 
 def record(connection: sqlite3.Connection, outcomes: Sequence[Outcome]) -> None:
-    """Write outcomes, each in place of the earlier one of its source; the caller owns the transaction."""
+    """Write outcomes, each in place of the earlier one of its document; the caller owns the transaction."""
     connection.executemany(
         "INSERT OR REPLACE INTO ledger VALUES (?, ?, ?)",  # as JSON: a file name may hold lone surrogates
         ((json.dumps(o.source), o.document_id, json.dumps(asdict(o))) for o in outcomes),
     )
 
 
-def has_failed(connection: sqlite3.Connection, source: str) -> bool:
-    """Return whether the latest outcome of a source is "failed"."""
-    rows = connection.execute("SELECT body FROM ledger WHERE source = ?", (json.dumps(source),))
+def has_failed(connection: sqlite3.Connection, document_id: str) -> bool:
+    """Return whether the latest outcome of a document is "failed"."""
+    rows = connection.execute("SELECT body FROM ledger WHERE document_id = ?", (document_id,))
     with records.whole("the ledger"):
         return any(json.loads(body)["state"] == "failed" for (body,) in rows)
 
 
 def ledger(connection: sqlite3.Connection) -> tuple[Outcome, ...]:
-    """Return the latest outcome of every source, by source."""
+    """Return the latest outcome of every document, by source."""
     with records.whole("the ledger"):
         bodies = [json.loads(row[0]) for row in connection.execute("SELECT body FROM ledger")]
         for body in bodies:
             records.all_of(str, *(body[name] for name in ("source", "document_id", "state", "reason")))
             records.all_of(int, body["chunks"], body["pages"], *body["failed_pages"])
-        outcomes = (Outcome(**{**body, "failed_pages": tuple(body["failed_pages"])}) for body in bodies)
-        return tuple(sorted(outcomes, key=lambda outcome: outcome.source))
+        lists = ("failed_pages", "moved_from")
+        outcomes = (Outcome(**{**body, **{name: tuple(body.get(name, ())) for name in lists}}) for body in bodies)
+        return tuple(sorted(outcomes, key=lambda outcome: (outcome.source, outcome.document_id)))
 
 
 def _size(path: Path) -> int:

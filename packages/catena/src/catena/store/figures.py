@@ -14,7 +14,7 @@ from tempfile import NamedTemporaryFile
 from catena.model import FOLDER, Entry, Figure, LibraryError, figure_links, figure_prefix, is_figure_name
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_SAID = ("page", "box", "kind", "width", "height", "title", "labels", "caption")
+_SAID = ("page", "box", "kind", "width", "height", "title", "labels", "caption", "svg")
 _COLUMNS = "f.name, f.body, p.png FROM figures f JOIN pictures p USING (digest)"
 
 
@@ -58,12 +58,12 @@ def picture_digest(png: bytes) -> str:
 
 def body(figure: Figure) -> str:
     """Return what a figure's row says of it, its picture aside."""
-    return json.dumps([getattr(figure, name) for name in _SAID])
+    return json.dumps([getattr(figure, name) for name in _SAID][: None if figure.svg else -1])
 
 
 def _figure(name: str, body: str, png: bytes) -> Figure:
-    said = dict(zip(_SAID, json.loads(body), strict=True))
-    texts = (name, *(said[each] for each in ("kind", "title", "labels", "caption")))
+    said = {"svg": "", **dict(zip(_SAID, json.loads(body), strict=False))}  # older libraries have none
+    texts = (name, *(said[each] for each in ("kind", "title", "labels", "caption", "svg")))
     x0, top, x1, bottom = said["box"]
     if not all(type(each) is str for each in texts) or type(png) is not bytes:
         raise TypeError(f"figure {name!r} is not as it was written")

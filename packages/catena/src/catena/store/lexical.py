@@ -1,7 +1,9 @@
-"""The lexical route: BM25 over the views of one kind, by tantivy, or by rank-bm25 as the reference.
+"""The lexical route: BM25 over the views of one kind, and over whole documents, by tantivy; or by rank-bm25.
 
 `score(q, d) = sum over words w of q of idf(w) * tf(w, d) * (k1 + 1) / (tf(w, d) + k1 * (1 - b + b * |d| / avg))`
-with Lucene's `idf(w) = log(1 + (N - n(w) + 0.5) / (n(w) + 0.5))`, k1 = 1.2 and b = 0.75.
+with Lucene's `idf(w) = log(1 + (N - n(w) + 0.5) / (n(w) + 0.5))`, k1 = 1.2 and b = 0.75. Words are stems, and the
+question's stop words are left out: see `catena.text.asked_words`. To the score of a chunk that of its whole document
+may be added, in the same unit: the chunk says what is asked, the document what it is asked of.
 Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, doi:10.1561/1500000019.
 """
 
@@ -10,31 +12,34 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from catena.model.errors import LibraryError, MissingExtraError
 from catena.store.derived import Manifest, cleared, discard, seal, what_helps
-from catena.store.records import removed_since, view_rows
+from catena.store.records import document_text, document_versions, removed_since, view_rows
 from catena.store.vectors import Scored
-from catena.text.words import tokenise
+from catena.text.stems import asked_words, known_words, language_of_document, searched_words, stop_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FORMAT = 2  # raise it when words or fields change: older folders are rebuilt
+WHOLE: Final = "whole documents"  # the kind of the index whose keys are those of documents
+_FORMAT = 3  # raise it when words or fields change: older folders are rebuilt
 _HEAP = 64_000_000  # bytes for the writer's buffer; one thread, so that equal inputs give equal segments
 _SMALL_HEAP = 15_000_000  # tantivy's minimum, for a few documents
-_FREQUENT = 0.5  # a word in more than this part of the views tells little and costs most
-_FEW = 2_000  # views up to which no word is left out
+_FEW = 2_000  # rows that are written with the least memory
 _DECIMALS = 4  # of a score: equal views get equal scores whatever order their words were summed in
 _SET = 1_000  # up to so many allowed chunks the index looks at no others
+
+_Row: TypeAlias = tuple[int, int, str, list[str]]
+"""A chunk, or a document; its document, or the version of the document; its language, or ""; its words."""
 
 
 class LexicalSearcher(Protocol):
@@ -42,8 +47,10 @@ class LexicalSearcher(Protocol):
 
     generation: int
 
-    def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
-        """Return at least the k best chunks, with all ties at the border."""
+    def search(
+        self, query: str, k: int, allowed: NDArray[np.int64] | None = None, documents: Scored | None = None
+    ) -> Scored:
+        """Return at least the k best chunks, with all ties at the border; `documents` add to their chunks' scores."""
         ...
 
 
@@ -55,55 +62,82 @@ class TantivySearcher:
         self._schema, self._searcher = index.schema, index.searcher()
 
     def keys(self) -> NDArray[np.int64]:
-        """Return the chunk keys of all views in the index, ascending."""
+        """Return the keys of all views in the index, ascending."""
+        return np.sort(self._values("key", self._all()))
+
+    def versions(self) -> dict[int, int]:
+        """Return what stands beside each key: of an index of whole documents, their versions."""
+        everything = self._all()
+        pairs = zip(self._values("key", everything), self._values("of", everything), strict=True)
+        return {int(key): int(of) for key, of in pairs}
+
+    def _all(self) -> Sequence[Any]:
         from tantivy import Query
 
         hits = self._searcher.search(Query.all_query(), limit=max(1, self.size), count=False).hits
-        return np.sort(np.array(self._searcher.fast_field_values("chunk", [at for _, at in hits]), np.int64))
+        return [address for _, address in hits]
+
+    def _values(self, name: str, addresses: Sequence[Any]) -> NDArray[np.int64]:
+        return np.array(self._searcher.fast_field_values(name, addresses), np.int64)
 
     @property
     def size(self) -> int:
         """The number of views in the index."""
         return int(self._searcher.num_docs)
 
-    def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
-        """Return at least the k best chunks, with all ties at the border."""
-        with _ours(self.folder):
-            return self._search(query, k, allowed)
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the texts in the index."""
+        return tuple(name for name in stop_words() if self._searcher.doc_freq("language", name))
 
-    def _search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
-        words = self._telling(Counter(tokenise(query)))
+    def search(
+        self, query: str, k: int, allowed: NDArray[np.int64] | None = None, documents: Scored | None = None
+    ) -> Scored:
+        """Return at least the k best chunks, with all ties at the border; `documents` add to their chunks' scores."""
+        with _ours(self.folder):
+            return self._search(query, k, allowed, documents)
+
+    def _search(self, query: str, k: int, allowed: NDArray[np.int64] | None, documents: Scored | None) -> Scored:
+        asked_for = asked_words(query, self.languages)
+        frequencies = {form: self._searcher.doc_freq("text", form) for forms in asked_for for form in forms}
+        words = known_words(asked_for, frequencies, self.size)
         if not words or k == 0 or (allowed is not None and not len(allowed)):
             return Scored.nothing()
-        asked = self._query(words, allowed)
-        limit = min(k + 1, self.size)
+        few = allowed if allowed is not None and len(allowed) <= _SET else None
+        asked = self._query(words, few, documents if few is None else None)
+        limit = min((k if few is None else len(few)) + 1, self.size)
         while True:
             hits = self._searcher.search(asked, limit=limit, count=False).hits
-            keys = np.array(self._searcher.fast_field_values("chunk", [at for _, at in hits]), np.int64)
-            scores = np.array([score for score, _ in hits], np.float64).round(_DECIMALS)
-            found = _best_of_each(keys, scores).among(allowed)
-            if len(hits) < limit or limit >= self.size or _has_all(found.scores, k, scores[-1]):
+            at = [address for _, address in hits]
+            summed = np.array([score for score, _ in hits], np.float32)  # as the index sums them
+            if few is not None and documents is not None:  # all of the few are found: what adds to them is added here
+                summed += documents.of(self._values("of", at)).astype(np.float32)
+            scores = summed.astype(np.float64).round(_DECIMALS)
+            found = _best_of_each(self._values("key", at), scores).among(allowed)
+            if len(hits) < limit or limit >= self.size or (few is None and _has_all(found.scores, k, scores[-1])):
                 return found
             limit = min(limit * 4, self.size)
 
-    def _telling(self, words: Counter[str]) -> dict[str, tuple[int, int]]:
-        """Return (count in the query, document frequency) of the known words, without the most frequent ones."""
-        known = {w: (n, f) for w, n in words.items() if (f := self._searcher.doc_freq("text", w))}
-        most = max(_FEW, _FREQUENT * self.size)
-        return {w: nf for w, nf in known.items() if nf[1] <= most} or known
-
-    def _query(self, words: dict[str, tuple[int, int]], allowed: NDArray[np.int64] | None) -> Any:
+    def _query(
+        self, words: dict[tuple[str, ...], int], few: NDArray[np.int64] | None, documents: Scored | None
+    ) -> Any:
         from tantivy import Occur, Query
 
         clauses = []
-        for word, (count, _) in sorted(words.items()):
-            term = Query.term_query(self._schema, "text", word, index_option="freq")
+        for forms, count in sorted(words.items()):
+            terms = [Query.term_query(self._schema, "text", form, index_option="freq") for form in forms]
+            term = terms[0] if len(terms) == 1 else Query.disjunction_max_query(terms)
             clauses.append((Occur.Should, term if count == 1 else Query.boost_query(term, float(count))))
-        query = Query.boolean_query(clauses)
-        if allowed is None or len(allowed) > _SET:
-            return query
-        among = Query.term_set_query(self._schema, "chunk", allowed.tolist())
-        return Query.boolean_query([(Occur.Must, query), (Occur.Must, Query.const_score_query(among, 0.0))])
+        parts = [(Occur.Must, Query.boolean_query(clauses))]
+        if documents is not None:
+            for doc, score in zip(documents.keys.tolist(), documents.scores.tolist(), strict=True):
+                parts.append(
+                    (Occur.Should, Query.const_score_query(Query.term_query(self._schema, "of", doc), score))
+                )
+        if few is not None:
+            among = Query.term_set_query(self._schema, "key", few.tolist())
+            parts.append((Occur.Must, Query.const_score_query(among, 0.0)))
+        return Query.boolean_query(parts) if len(parts) > 1 else parts[0][1]
 
 
 class LexicalIndex:
@@ -155,7 +189,7 @@ class LexicalIndex:
         elif not manifest.is_intact(self.folder, self.made):
             yield f"the files of the lexical index of the {self.kind} views are damaged"
         else:
-            wanted = [chunk for chunk, _ in view_rows(connection, self.kind)]
+            wanted = _keys(connection, self.kind)
             try:
                 with _ours(self.folder), _lockable(self.folder, manifest) as folder:
                     found = TantivySearcher(_opened(folder), generation, folder).keys().tolist()
@@ -174,13 +208,19 @@ class LexicalIndex:
         with _ours(self.folder, writing=True):
             cleared(self.folder)
             Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
-            _write(_new(self.folder), view_rows(connection, self.kind), heap=_HEAP)
+            _write(_new(self.folder), rows_of(connection, self.kind), heap=_HEAP)
             seal(self.folder, generation=generation, made=self.made)
 
     def _update(self, connection: sqlite3.Connection, generation: int, before: Manifest) -> None:
-        removed = removed_since(connection, before.generation)
-        rows = list(view_rows(connection, self.kind, since=before.generation))
         with _ours(self.folder, writing=True):
+            if self.kind == WHOLE:
+                held = TantivySearcher(_opened(self.folder), before.generation, self.folder).versions()
+                now = document_versions(connection)
+                removed = [doc for doc, version in held.items() if now.get(doc) != version]
+                rows = list(_document_rows(connection, [doc for doc in now if held.get(doc) != now[doc]]))
+            else:
+                removed = removed_since(connection, before.generation)
+                rows = list(rows_of(connection, self.kind, since=before.generation))
             if removed or rows:
                 Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
                 heap = _SMALL_HEAP if len(rows) < _FEW else _HEAP
@@ -188,10 +228,35 @@ class LexicalIndex:
             seal(self.folder, generation=generation, made=self.made, before=before, changing=".json")
 
 
+def rows_of(connection: sqlite3.Connection, kind: str, *, since: int = -1) -> Iterator[_Row]:
+    """Yield what an index of a kind holds, by key: of chunks newer than a generation; of whole documents, all."""
+    if kind == WHOLE:
+        yield from _document_rows(connection, document_versions(connection))
+        return
+    languages: dict[int, str] = {}  # of documents; a chunk may be too short to tell
+    for chunk, doc, text in view_rows(connection, kind, since=since):
+        if doc not in languages:
+            _, whole = document_text(connection, doc)
+            languages[doc] = language_of_document(whole)
+        yield chunk, doc, *searched_words(text, languages[doc])
+
+
+def _document_rows(connection: sqlite3.Connection, docs: Iterable[int]) -> Iterator[_Row]:
+    versions = document_versions(connection)
+    for doc in docs:
+        yield doc, versions[doc], *searched_words("\n".join(document_text(connection, doc)))
+
+
+def _keys(connection: sqlite3.Connection, kind: str) -> list[int]:
+    return sorted(
+        document_versions(connection) if kind == WHOLE else (key for key, *_ in view_rows(connection, kind))
+    )
+
+
 def in_memory(connection: sqlite3.Connection, kind: str, generation: int, folder: Path) -> TantivySearcher:
     """Return an index that exists only here, for a library on a folder that cannot be written."""
     index = _new(None)
-    _write(index, view_rows(connection, kind), heap=_HEAP)
+    _write(index, rows_of(connection, kind), heap=_HEAP)
     index.reload()
     return TantivySearcher(index, generation, folder)
 
@@ -207,16 +272,19 @@ class RankBm25Searcher:
             from rank_bm25 import BM25Okapi
         except ImportError:
             raise MissingExtraError("rank-bm25", "catena-core[rank-bm25]") from None
-        rows = list(view_rows(connection, kind))
-        words = [tokenise(text) for _, text in rows]
         self.generation = generation
-        self._keys = np.array([chunk for chunk, _ in rows], np.int64)
+        rows = list(rows_of(connection, kind))
+        words = [words for *_, words in rows]
+        self._languages = tuple(sorted({language for _, _, language, _ in rows} - {""}))
+        self._keys = np.array([chunk for chunk, *_ in rows], np.int64)
         self._holders = [frozenset(w) for w in words]
         self._engine = BM25Okapi(words, k1=1.2, b=0.75) if any(words) else None
 
-    def search(self, query: str, k: int, allowed: NDArray[np.int64] | None) -> Scored:
-        """Return every chunk that holds a word of the query."""
-        asked = tokenise(query)
+    def search(
+        self, query: str, k: int, allowed: NDArray[np.int64] | None = None, documents: Scored | None = None
+    ) -> Scored:
+        """Return every chunk that holds a word of the query; the reference knows no documents."""
+        asked = [form for forms in asked_words(query, self._languages) for form in forms]
         if self._engine is None or not asked or k == 0:
             return Scored.nothing()
         holds = np.array([not held.isdisjoint(asked) for held in self._holders])
@@ -242,7 +310,9 @@ def _new(folder: Path | None) -> Any:
 
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
-    builder.add_unsigned_field("chunk", indexed=True, fast=True)
+    builder.add_text_field("language", tokenizer_name="raw", index_option="basic")
+    for name in ("key", "of"):
+        builder.add_unsigned_field(name, indexed=True, fast=True)
     schema = builder.build()
     if folder is None:
         return tantivy.Index(schema)
@@ -261,16 +331,18 @@ def _quiet(index: Any) -> Any:
     return index
 
 
-def _write(index: Any, rows: Iterable[tuple[int, str]], *, removed: Sequence[int] = (), heap: int) -> None:
+def _write(index: Any, rows: Iterable[_Row], *, removed: Sequence[int] = (), heap: int) -> None:
     from tantivy import Document, Query
 
     writer = index.writer(heap, 1)
     if removed:  # by query: `delete_documents_by_term` makes a signed term, which no unsigned field holds
-        writer.delete_documents_by_query(Query.term_set_query(index.schema, "chunk", list(removed)))
-    for chunk, text in rows:
+        writer.delete_documents_by_query(Query.term_set_query(index.schema, "key", list(removed)))
+    for key, of, language, words in rows:
         document = Document()
-        document.add_text("text", " ".join(tokenise(text)))
-        document.add_unsigned("chunk", chunk)
+        document.add_text("text", " ".join(words))
+        document.add_text("language", language)
+        document.add_unsigned("key", key)
+        document.add_unsigned("of", of)
         writer.add_document(document)
     writer.commit()
     writer.wait_merging_threads()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -15,16 +16,21 @@ from catena.effects.steps import FindNames, NamesFound
 from catena.model import Name, Unknown
 from catena.store.records import chunks_of
 from catena.store.vectors import Scored
+from catena.text.headers import BEGINNING, HeaderNames, header_of, without_wider
 from catena.text.names import (
     NameIndex,
+    TermMatcher,
     all_as_written,
+    as_written,
     codes_in,
     is_measure,
+    names_by_case,
     other_forms,
     pattern_of,
     says_something,
     unspaced,
 )
+from catena.text.periods import is_period
 from catena.text.tables import table_values
 from catena.text.words import is_border, normalise_query, normalise_term
 
@@ -37,6 +43,9 @@ _CARRIERS = "SELECT chunk, count(*) FROM terms WHERE term IN (SELECT value FROM 
 _CARRIERS_AMONG = f"{_CARRIERS} AND chunk IN (SELECT value FROM json_each(?))"
 # Passages in which a name is looked for among the values, besides one for each of its documents.
 LOOKED_AT: Final = 200
+_ELSEWHERE = 10  # passages of those that bear a name for each passage that prints it elsewhere
+_MOST_PARTS = 50  # of headers, that are looked for in one question
+_PRINTED = 5  # passages elsewhere at most
 LONGEST_NAME: Final = 300  # characters of a question that are looked up as one name
 MOST_SPANS: Final = 60_000  # of a question that are looked up, the shortest: of 300 words all, of a pasted log enough
 
@@ -66,27 +75,79 @@ def carriers(
     return found.among(allowed)
 
 
+Printed: TypeAlias = Callable[[str, int, Sequence[str], bool], Sequence[str]]
+"""Return the texts of the best passages for some words: (words, how many, documents, whether of all others)."""
+
+
 class DocumentNameSearch:
     """The names of one generation's documents."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         # of two paths the answer is JSON, which a title with lone surrogates survives: it is not valid as text
-        rows = connection.execute("SELECT id, json_extract(header, '$.title', '$.id') FROM documents")
-        self._index = NameIndex({document_id: json.loads(found)[0] for document_id, found in rows})
+        rows = connection.execute(
+            "SELECT id, json_extract(header, '$.title', '$.source'), substr(text, 1, ?) FROM documents ORDER BY id",
+            (4 * BEGINNING,),
+        )
+        held = {name: (*json.loads(found), text.decode("utf-8", "replace")) for name, found, text in rows}
+        self._index = NameIndex({document_id: title for document_id, (title, *_) in held.items()})
+        self._headers = HeaderNames({document_id: header_of(*shown) for document_id, shown in held.items()})
+        self._sure: dict[tuple[Name, bool], bool] = {}
         terms = vocabulary(connection)
         self._terms = "\n".join(terms)
         self._unspaced = frozenset(map(unspaced, terms))
         self._properties: dict[str, bool] = {}
 
-    def find(self, connection: sqlite3.Connection, request: FindNames) -> NamesFound:
+    def find(self, connection: sqlite3.Connection, request: FindNames, printed: Printed) -> NamesFound:
         """Return the documents that a question names, and what looks like a name but is none."""
-        return names_found(
+        found = names_found(
             request,
             known=self._index.known_in(request.query),
             near=self._index.near_in(request.query),
             is_term=self._is_term,
             is_property=partial(self._is_property, connection),
         )
+        found = replace(found, parts=tuple(self._parts(request, found, printed)))
+        if any((found.known, found.properties, found.parts, found.unknown)):
+            return found
+        words = names_by_case(request.query, first=True)[:_MOST_PARTS]
+        return replace(found, unknown=tuple(Unknown(word) for word in words if not printed(word, 1, (), True)))
+
+    def _parts(self, request: FindNames, found: NamesFound, printed: Printed) -> Iterator[Name]:
+        """Yield the parts of headers that a question says and that tell, first where they are of its periods."""
+        said = dict.fromkeys(name for text in (request.query, *request.also) for name in self._headers.names_in(text))
+        missed = [normalise_term(unknown.text) for unknown in found.unknown if unknown.near]
+        whole = (name.text for name in (*found.known, *found.properties))
+        covered = _inside((name.text for name in said), [*missed, *whole])
+        single = not found.known  # beside a whole name, one word in another's header tells little
+        asked = (name for name in said if name.text not in covered and (single or " " in name.text))
+        sure = [name for name in islice(asked, _MOST_PARTS) if self._is_sure(name, request.query, printed)]
+        for name in without_wider(sure, found.known):
+            if of_periods := self._headers.of_periods(name, request.query):
+                yield Name(f"{name.text}, of that period", of_periods)
+            yield name
+
+    def _is_sure(self, name: Name, query: str, printed: Printed) -> bool:
+        """Return whether there are ten passages of its documents that print a name for each one of others.
+
+        Where the question writes a word with a capital inside a sentence, and no word beside it, only what is printed
+        so counts: "Block".
+        """
+        cased, written = names_by_case(query), as_written(query, name.text)
+        beside = any(f"{one} {written}" in query or f"{written} {one}" in query for one in cased)
+        is_cased = written in cased and not beside
+        if (name, is_cased) not in self._sure:
+            matcher = TermMatcher([name.text])
+
+            def passages(k: int, of_others: bool) -> int:
+                texts = [text for text in printed(name.text, k, name.documents, of_others) if matcher.all_in(text)]
+                return sum(not (is_cased and as_written(text, name.text).islower()) for text in texts)
+
+            elsewhere = passages(_PRINTED + 1, True)
+            finds = elsewhere or printed(name.text, 1, name.documents, False)  # some words find nothing
+            self._sure[name, is_cased] = bool(finds) and (
+                _ELSEWHERE * elsewhere <= passages(_ELSEWHERE * min(elsewhere, _PRINTED), False)
+            )
+        return self._sure[name, is_cased]
 
     def _is_term(self, name: str) -> bool:
         normal = normalise_term(name)
@@ -165,7 +226,8 @@ def _inside(forms: Iterable[str], covered: Iterable[str]) -> frozenset[str]:
 def names_besides(request: FindNames) -> tuple[str, ...]:
     """Return the codes of a question, and the names that it is said to contain, normalised, each once."""
     codes = (code for code in map(normalise_term, codes_in(request.query)) if not is_measure(code))
-    return tuple(filter(says_something, dict.fromkeys((*codes, *map(normalise_term, request.also)))))
+    also = (name for name in map(normalise_term, request.also) if not is_period(name))
+    return tuple(filter(says_something, dict.fromkeys((*codes, *also))))
 
 
 def is_value_in(name: str, text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SECTION = ("id", "level", "title", "path", "start", "body_start", "end", "tree_end", "parent")
 _CHUNK = ("position", "start", "end", "kind", "path", "section", "pages", "lines", "metadata")
-OF_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
+OF_DAMAGE = (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 """What Python raises over rows that are not what was written."""
 
 
@@ -69,8 +70,8 @@ def read(connection: sqlite3.Connection, doc: int, *, pictures: bool = True) -> 
 
 
 def _read(connection: sqlite3.Connection, doc: int) -> Entry:
-    select = "SELECT id, fingerprint, header, text, view_order FROM documents WHERE doc = ?"
-    document_id, fingerprint, header, raw, order = connection.execute(select, (doc,)).fetchone()
+    select = "SELECT id, fingerprint, header, text, view_order, printed FROM documents WHERE doc = ?"
+    document_id, fingerprint, header, raw, order, printed = connection.execute(select, (doc,)).fetchone()
     kept = header_of(header)
     all_of(str, document_id, fingerprint)
     sections = connection.execute("SELECT body FROM sections WHERE doc = ? ORDER BY position", (doc,)).fetchall()
@@ -94,7 +95,7 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
         all_of(str, term)
         terms[key].append(term)
     return Entry(
-        document=_document(document_id, kept, to_text(raw)),
+        document=replace(_document(document_id, kept, to_text(raw)), printed=_unpacked(printed)),
         sections=tuple(_section(document_id, position, body) for position, (body,) in enumerate(sections)),
         chunks=tuple(chunks.values()),
         views=tuple(views.values()) if order is None else _ordered(views, json.loads(order)),
@@ -182,12 +183,17 @@ def text_of(connection: sqlite3.Connection, document_id: str) -> str | None:
         return None if row is None else to_text(row[0])
 
 
-def pages_of(connection: sqlite3.Connection, document_id: str) -> tuple[Sequence[int], Sequence[str]]:
-    """Return where the pages of a document begin, and their labels; nothing where it has none or is not there."""
-    row = connection.execute("SELECT header FROM documents WHERE id = ?", (name_asked(document_id),)).fetchone()
+def pages_of(connection: sqlite3.Connection, document_id: str) -> tuple[Sequence[int], Sequence[str], bytes]:
+    """Return where the pages of a document begin, their labels, and where its words are printed, as far as known."""
+    select = "SELECT header, printed FROM documents WHERE id = ?"
+    header, printed = connection.execute(select, (name_asked(document_id),)).fetchone() or ("", None)
     with whole(f"document {document_id!r}"):
-        kept = header_of(row[0]) if row else {"page_starts": (), "page_labels": ()}
-        return kept["page_starts"], kept["page_labels"]
+        kept = header_of(header) if header else {"page_starts": (), "page_labels": ()}
+        return kept["page_starts"], kept["page_labels"], _unpacked(printed)
+
+
+def _unpacked(printed: bytes | None) -> bytes:
+    return zlib.decompress(printed) if printed is not None else b""
 
 
 def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
@@ -202,16 +208,30 @@ def to_chunk(document_id: str, chunk_id: str, body: str, text: bytes) -> Chunk:
     return Chunk(id=chunk_id, document_id=document_id, text=to_text(text), page_labels=shown, **values)
 
 
-def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = -1) -> Iterator[tuple[int, str]]:
-    """Yield (chunk key, text) of all views of a kind, of chunks newer than a generation; by default of all."""
+def view_rows(connection: sqlite3.Connection, kind: str, *, since: int = -1) -> Iterator[tuple[int, int, str]]:
+    """Yield (chunk key, document key, text) of all views of a kind, of chunks newer than a generation."""
     rows = connection.execute(
-        "SELECT c.chunk, coalesce(v.text, c.text) FROM chunks c JOIN views v USING (chunk)"
+        "SELECT c.chunk, c.doc, coalesce(v.text, c.text) FROM chunks c JOIN views v USING (chunk)"
         " WHERE c.generation > ? AND v.kind = ? ORDER BY c.chunk, v.view",
         (since, kind),
     )
     with whole("a view"):
-        for chunk, text in rows:
-            yield chunk, to_text(text)
+        for chunk, doc, text in rows:
+            yield chunk, doc, to_text(text)
+
+
+def document_text(connection: sqlite3.Connection, doc: int) -> tuple[str, str]:
+    """Return the title and the text of a document, by its key."""
+    with whole("a document"):
+        header, text = connection.execute("SELECT header, text FROM documents WHERE doc = ?", (doc,)).fetchone()
+        return header_of(header)["title"], to_text(text)
+
+
+def document_versions(connection: sqlite3.Connection) -> dict[int, int]:
+    """Return document key -> a number that another version of the document does not have."""
+    return {
+        doc: zlib.crc32(header.encode()) for doc, header in connection.execute("SELECT doc, header FROM documents")
+    }
 
 
 def has_view(connection: sqlite3.Connection, kind: str) -> bool:
@@ -286,6 +306,7 @@ def _digest(entry: Entry) -> str:
         *(part for chunk in entry.chunks for part in (chunk.id, chunk_body(chunk))),
         *(part for v in entry.views for part in (v.chunk_id, v.kind, v.made, to_bytes(v.text))),
         *(part for figure in entry.figures for part in (figure.name, figures.body(figure))),
+        *([d.printed] if d.printed else []),
         length=32,
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 from catena.effects import FindNames, NamesFound, Search
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
 from catena.model.errors import LibraryBusyError, LibraryError, ParameterError
-from catena.model.filters import compiled
+from catena.model.filters import MOST_VALUES, compiled, distinct
 from catena.model.ids import digest
 from catena.model.vectors import DEFAULT, DEFAULT_VIEW, EMBEDDED_VIEWS
 from catena.store import lexical, records, schema, vectors
@@ -37,8 +37,12 @@ Route: TypeAlias = "Callable[[Search, sqlite3.Connection, State, NDArray[np.int6
 T = TypeVar("T")
 
 ROUTES = ("dense", "lexical", "keyword")
-_FILTERS = 64  # results of filters kept per generation
+DOCUMENTS = 50  # the best of a question, whose scores are added to those of their chunks
+INDEXED = (DEFAULT_VIEW, lexical.WHOLE)  # the kinds that always have a lexical index
+_RECENT = 64  # results of filters and of questions to whole documents kept per generation
 _CHUNKS = 20_000  # chunks kept in memory per generation, about 2 kB each
+_DOCUMENTS = "SELECT doc FROM documents WHERE id IN"
+_OF_DOCUMENTS = "SELECT chunk FROM chunks JOIN documents USING (doc) WHERE documents.id IN"
 _PAUSE = 0.005  # seconds, between two looks at what a writer is about to complete
 
 _log = logging.getLogger(__name__)
@@ -53,8 +57,8 @@ class State:
         self.keys: dict[str, int] = {}  # of chunks, by their ids
         self.lexical: dict[str, LexicalSearcher] = {}  # by the kind of view
         self.vectors: VectorSearchers | None = None
-        self.allowed: dict[str, NDArray[np.int64]] = {}  # keys of chunks, by filter
         self._made: dict[Hashable, Any] = {}
+        self._recent: dict[Hashable, Any] = {}
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` makes, made by the first who asks."""
@@ -62,6 +66,20 @@ class State:
         if found is None:
             found = self._made[what] = make()
         return found
+
+    def recent(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` makes, kept for what else this question and the next ones ask."""
+        held = self._recent  # of which nothing is taken out: routes ask side by side
+        if what not in held:
+            made = make()
+            if len(held) >= _RECENT:
+                held = self._recent = {}
+            held[what] = made
+        return held[what]  # type: ignore[no-any-return]
+
+    def forget(self) -> None:
+        """Let go of the indexes that were opened and of what they said."""
+        self.lexical, self.vectors, self._recent = {}, None, {}
 
 
 class Routes:
@@ -150,7 +168,7 @@ class Routes:
             if dim:
                 self._vectors.sync(connection, generation, dim)
             if self._engine == "tantivy":
-                for kind in sorted({*self._kinds(), also}):
+                for kind in sorted({*self._kinds(), *INDEXED, also}):
                     self._index(kind).sync(connection, generation)
 
     def catch_up(self) -> None:
@@ -180,13 +198,34 @@ class Routes:
     def names(self, request: FindNames) -> NamesFound:
         """Return what a question names."""
         with self.reading() as (connection, state):
-            return state.once("names", lambda: DocumentNameSearch(connection)).find(connection, request)
+            search = state.once("names", lambda: DocumentNameSearch(connection))
+
+            def printed(words: str, k: int, documents: Sequence[str], of_others: bool) -> list[str]:
+                allowed = _keys(connection, state, _OF_DOCUMENTS, documents)
+                if of_others:
+                    allowed = np.setdiff1d(self._all_keys(connection, state), allowed, assume_unique=True)
+                asked = Search(route="lexical", query=words, k=k)
+                best = self._words(asked, connection, state, allowed).best(
+                    k, partial(self._places_of, connection, state)
+                )
+                return [chunk.text for chunk in self._chunks_of(connection, state, best.keys.tolist()).values()]
+
+            return search.find(connection, request, printed)
 
     def field_names(self) -> frozenset[str]:
         """Return the names of the fields by which chunks can be filtered here: of any of them."""
         with self.reading() as (connection, state):
             held = partial(self._fields_of, connection, state)
             return state.once("field names", lambda: frozenset().union(*(fields for _, fields in held())))
+
+    def values_of(self, name: str) -> tuple[Any, ...] | None:
+        """Return the values of a field, sorted as text; None where there are more than `MOST_VALUES`."""
+        with self.reading() as (connection, state):
+            held = partial(self._fields_of, connection, state)
+            found = state.once(
+                ("values", name), lambda: distinct(fields[name] for _, fields in held() if name in fields)
+            )
+            return found if len(found) <= MOST_VALUES else None
 
     def _route(self, request: Search) -> Route:
         routes: dict[str, Route] = {"dense": self._dense, "lexical": self._words, "keyword": self._terms}
@@ -237,6 +276,10 @@ class Routes:
         state.chunks = held
         return {key: held[key] for key in keys if key in held}
 
+    def _all_keys(self, connection: sqlite3.Connection, state: State) -> NDArray[np.int64]:
+        rows = partial(connection.execute, "SELECT chunk FROM chunks ORDER BY chunk")
+        return state.once("keys", lambda: np.array(rows().fetchall(), np.int64).ravel())
+
     def _places_of(self, connection: sqlite3.Connection, state: State) -> NDArray[np.int64]:
         """Return the place of each chunk key's id among all ids, by key: what settles ties."""
 
@@ -252,12 +295,23 @@ class Routes:
         self, request: Search, connection: sqlite3.Connection, state: State, allowed: NDArray[np.int64] | None
     ) -> Scored:
         kind = _view(request)
-        if not records.has_view(connection, kind):
+        if not state.once(("view", kind), lambda: records.has_view(connection, kind)):
             return Scored.nothing()
-        searcher = state.lexical.get(kind)
-        if searcher is None:
-            searcher = state.lexical[kind] = self._lexical_of(kind, connection, state.generation)
-        return searcher.search(request.query, request.k, allowed)
+        searcher = self._searcher(kind, connection, state)
+        documents = None
+        if request.view is None and self._engine == "tantivy":  # the reference engine knows no documents
+            whole = self._searcher(lexical.WHOLE, connection, state)
+            documents = state.recent(
+                ("documents", request.query), lambda: whole.search(request.query, DOCUMENTS).down_to(DOCUMENTS)
+            )
+            if request.documents is not None:
+                documents = documents.among(_keys(connection, state, _DOCUMENTS, request.documents))
+        return searcher.search(request.query, request.k, allowed, documents)
+
+    def _searcher(self, kind: str, connection: sqlite3.Connection, state: State) -> LexicalSearcher:
+        if kind not in state.lexical:
+            state.lexical[kind] = self._lexical_of(kind, connection, state.generation)
+        return state.lexical[kind]
 
     def _lexical_of(self, kind: str, connection: sqlite3.Connection, generation: int) -> LexicalSearcher:
         if self._engine == "rank-bm25":
@@ -273,7 +327,7 @@ class Routes:
     def _dense(
         self, request: Search, connection: sqlite3.Connection, state: State, allowed: NDArray[np.int64] | None
     ) -> Scored:
-        dim = schema.number(connection, "dim")
+        dim = state.once("dim", lambda: schema.number(connection, "dim"))
         vector = vectors.checked(request.vector, dim)
         if not dim or not vector.any():
             return Scored.nothing()
@@ -320,8 +374,7 @@ class Routes:
         if request.among is not None:
             limits.append(self._keys_of(connection, state, request.among))
         if request.documents is not None:
-            of_documents = "SELECT chunk FROM chunks JOIN documents USING (doc) WHERE documents.id IN"
-            limits.append(_keys(connection, of_documents, request.documents))
+            limits.append(_keys(connection, state, _OF_DOCUMENTS, request.documents))
         return reduce(np.intersect1d, limits) if limits else None
 
     def _keys_of(self, connection: sqlite3.Connection, state: State, ids: Sequence[str]) -> NDArray[np.int64]:
@@ -334,15 +387,11 @@ class Routes:
 
     def _chunks_where(self, where: Where, connection: sqlite3.Connection, state: State) -> NDArray[np.int64]:
         """Return the keys of the chunks that a filter allows, ascending."""
-        allows, name = compiled(where), repr(where)
-        found = state.allowed.get(name)
-        if found is None:
-            held = self._fields_of(connection, state)
-            found = np.array([key for key, fields in held if allows(fields)], np.int64)
-            if len(state.allowed) >= _FILTERS:
-                state.allowed = {}
-            state.allowed[name] = found
-        return found
+        allows = compiled(where)
+        rows = partial(self._fields_of, connection, state)
+        return state.recent(
+            ("where", repr(where)), lambda: np.array([key for key, fields in rows() if allows(fields)], np.int64)
+        )
 
     def _fields_of(self, connection: sqlite3.Connection, state: State) -> list[tuple[int, dict[str, Any]]]:
         """Return what filters see of each chunk by its key."""
@@ -355,7 +404,7 @@ class Routes:
         if generation and dim:
             yield from self._vectors.problems(connection, generation, dim)
         if generation and self._engine == "tantivy":
-            for kind in sorted({*self._kinds(), DEFAULT_VIEW}):
+            for kind in sorted({*self._kinds(), *INDEXED}):
                 yield from self._index(kind).problems(connection, generation)
 
     def _kinds(self) -> set[str]:
@@ -370,14 +419,14 @@ class Routes:
     def _are_settled(self, generation: int) -> bool:
         if self._engine != "tantivy":
             return True
-        manifests = [Manifest.read(self._index(kind).folder) for kind in {*self._kinds(), DEFAULT_VIEW}]
+        manifests = [Manifest.read(self._index(kind).folder) for kind in {*self._kinds(), *INDEXED}]
         return all(manifest is not None and manifest.is_settled(generation) for manifest in manifests)
 
     def _discard(self, state: State) -> None:
         self._vectors.discard()
         for index in self._lexical.values():
             index.discard()
-        state.lexical, state.vectors = {}, None
+        state.forget()
 
     def _index(self, kind: str) -> LexicalIndex:
         with self._guard:
@@ -391,9 +440,14 @@ def _view(request: Search) -> str:
     return request.view or DEFAULT_VIEW
 
 
-def _keys(connection: sqlite3.Connection, select: str, ids: Sequence[str]) -> NDArray[np.int64]:
-    rows = connection.execute(f"{select} (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
-    return np.sort(np.array(rows.fetchall(), np.int64).ravel())
+def _keys(connection: sqlite3.Connection, state: State, select: str, ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the keys that belong to some ids, ascending; one question asks for the same ones again and again."""
+
+    def selected() -> NDArray[np.int64]:
+        rows = connection.execute(f"{select} (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
+        return np.sort(np.array(rows.fetchall(), np.int64).ravel())
+
+    return state.recent((select, tuple(ids)), selected)
 
 
 def _ranking(scored: Sequence[tuple[Chunk, float, str]], route: str, *, ranked: bool) -> Ranking:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -14,6 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from catena.model.errors import CatenaError, DamagedLibraryError, LibraryBusyError, LibraryError
 from catena.store import records
 
+_log = logging.getLogger(__name__)
+
 FILE = "library.sqlite"
 DRAFT = "graph.new"  # of the folder `graph`, while it is written
 DERIVED = frozenset({"lexical", "vectors", "graph", "figures", DRAFT})  # folders
@@ -21,7 +24,8 @@ OURS = DERIVED | {FILE, f"{FILE}-wal", f"{FILE}-shm", "lock.sqlite", "writer.pid
 APPLICATION_ID = 0x43617465  # "Cate", in the file's header: tells a library from any other SQLite file
 LONG_LOG = 32 << 20  # bytes
 _PATIENCE = 1_000  # milliseconds that a writer waits for readers of older states
-VERSION = 4  # of the tables below; a newer file is refused, never guessed at
+VERSION = 6  # of the tables below; a newer file is refused, never guessed at
+READABLE = 5  # the oldest version that is read as it is: only who writes there brings it up to date
 
 # Texts are UTF-8 blobs: SQLite's TEXT refuses lone surrogates, which broken files contain. Keys are never
 # reused (AUTOINCREMENT), so that a derived index cannot mistake a new row for an old one. What a chunk is found by
@@ -40,6 +44,9 @@ CHANGES = """CREATE TABLE removed (chunk INTEGER PRIMARY KEY, generation INTEGER
 CREATE INDEX removed_by_generation ON removed (generation);
 CREATE INDEX chunks_by_generation ON chunks (generation);
 """
+LEDGER = """CREATE TABLE ledger (source TEXT NOT NULL, document_id TEXT PRIMARY KEY, body TEXT NOT NULL)
+    WITHOUT ROWID;
+"""
 PLACES = "CREATE INDEX chunks_by_place ON chunks (placed);\n"
 TABLES = f"""{FIGURES}
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -49,7 +56,8 @@ CREATE TABLE documents (
     fingerprint TEXT NOT NULL,
     header TEXT NOT NULL,
     text BLOB NOT NULL,
-    view_order TEXT
+    view_order TEXT,
+    printed BLOB
 );
 CREATE TABLE sections (doc INTEGER NOT NULL, position INTEGER NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (doc, position)) WITHOUT ROWID;
@@ -73,9 +81,7 @@ CREATE INDEX views_by_kind ON views (kind);
     PRIMARY KEY (chunk, position)) WITHOUT ROWID;
 CREATE INDEX terms_by_term ON terms (term, chunk);
 {CHANGES}{PLACES}
-CREATE TABLE ledger (source TEXT PRIMARY KEY, document_id TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX ledger_by_document ON ledger (document_id);
-INSERT INTO meta VALUES ('generation', '0');
+{LEDGER}INSERT INTO meta VALUES ('generation', '0');
 """
 # From version 2, which knew one vector per chunk and which documents had changed. No derived index of that version is
 # trusted, so that it does not matter since when its chunks are there: since generation 1.
@@ -93,7 +99,13 @@ DROP TABLE removed;
 {CHANGES}"""
 # From version 3, which did not know since when a chunk stands where it does: only what no version 3 had asks that.
 FROM_3 = f"ALTER TABLE chunks ADD COLUMN placed INTEGER NOT NULL DEFAULT 0;\n{PLACES}"
-UPGRADES = {1: FIGURES, 2: FROM_2, 3: FROM_3}  # what brings a file of a version to the next
+FROM_4 = "ALTER TABLE documents ADD COLUMN printed BLOB"  # where words are printed: of files that are indexed again
+# From version 5, whose ledger had one line of a source: as typed, which from two folders may be two files.
+FROM_5 = f"""ALTER TABLE ledger RENAME TO older_ledger;
+{LEDGER}INSERT OR REPLACE INTO ledger SELECT source, document_id, body FROM older_ledger ORDER BY source;
+DROP TABLE older_ledger;
+"""
+UPGRADES = {1: FIGURES, 2: FROM_2, 3: FROM_3, 4: FROM_4, 5: FROM_5}  # what brings a file of a version to the next
 
 
 def connect(folder: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
@@ -128,18 +140,23 @@ def create(connection: sqlite3.Connection) -> None:
         _execute(connection, TABLES)
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a library of an older version to this one, all or nothing; any other file is left as it is."""
+def upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a library of an older version to this one, all or nothing, and tell it; leave any other file as it is."""
+    if not needs_upgrade(connection):
+        return
     with transaction(connection):
+        first = _version(connection)
         while needs_upgrade(connection):
             version = _version(connection)
             _execute(connection, UPGRADES[version])
             connection.execute(f"PRAGMA user_version = {version + 1}")
+    what = "library %s: its tables were brought from version %d to %d; a Catena that knows no %d cannot open it now"
+    _log.warning(what, path, first, VERSION, VERSION)
 
 
-def needs_upgrade(connection: sqlite3.Connection) -> bool:
-    """Return whether the file is a library that `upgrade` brings to this version."""
-    return _is_library(connection) and _version(connection) in UPGRADES
+def needs_upgrade(connection: sqlite3.Connection, oldest: int = VERSION) -> bool:
+    """Return whether the file is a library of a version below `oldest`, which `upgrade` brings to this one."""
+    return _is_library(connection) and _version(connection) in range(min(UPGRADES), oldest)
 
 
 def _execute(connection: sqlite3.Connection, statements: str) -> None:
@@ -166,10 +183,10 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
     if not _is_library(connection):
         raise LibraryError(str(path), f"{FILE} is an SQLite file of something else; nothing was touched")
     version = _version(connection)
-    if version in UPGRADES:
+    if needs_upgrade(connection, READABLE):
         what = f"its tables have version {version} and have to be brought up to date; nothing was touched"
         raise LibraryError(str(path), what, "opening it once where it can be written, or a copy of it")
-    if version != VERSION:
+    if not READABLE <= version <= VERSION:
         what = f"its tables have version {version}, this Catena reads version {VERSION}; nothing was touched"
         raise LibraryError(str(path), what, "a newer Catena" if version > VERSION else "index the sources anew")
 
@@ -543,9 +560,9 @@ def prepare(connections: Connections) -> None:
                 if is_empty(connection):
                     create(connection)
         with connections.connection() as connection:
-            older = needs_upgrade(connection)
+            older = needs_upgrade(connection, READABLE)
         if older and not connections.read_only:
             with connections.locked() as connection:
-                upgrade(connection)
+                upgrade(connection, path)
         with connections.connection() as connection:
             check_version(connection, path)

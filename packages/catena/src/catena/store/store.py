@@ -13,21 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 
 from catena.effects import FetchChunks, FetchText, FindNames, Holdings, Inspect, NamesFound, Search
-from catena.model import NO_DOCUMENTS, Chunk, Degraded, Document, Entry, Figure, Outcome, Place, Ranking, View
-from catena.model.errors import (
-    DuplicateDocumentError,
-    LibraryError,
-    ModelMismatchError,
-    ParameterError,
-    UnknownDocumentError,
-)
-from catena.model.near_names import LOOKED_AT, meant
-from catena.model.vectors import ViewVectors
+from catena.model import LOOKED_AT, NO_DOCUMENTS, Chunk, Degraded, Entry, Figure, ParameterError, ViewVectors, meant
+from catena.model.errors import DuplicateDocumentError, LibraryError, ModelMismatchError, UnknownDocumentError
+from catena.model.values import Document, Outcome, Place, Ranking, View, placed_in
 from catena.store import contents as listing
 from catena.store import figures, records, schema, writing
 from catena.store import names as keywords
 from catena.store.checks import check_entry, problems_of_truth, told
-from catena.store.contents import Contents, DocumentInfo, LibraryStats, setting_name
+from catena.store.contents import GRAPH_SETTING, Contents, DocumentInfo, LibraryStats, setting_name
 from catena.store.routes import ROUTES, Routes, State
 from catena.store.schema import Connections, Snapshot, check_place, prepare
 from catena.store.writing import Replaced
@@ -103,6 +96,29 @@ class LibraryStore:
             raise
         return store
 
+    @staticmethod
+    def embedder_name(path: str | os.PathLike[str]) -> str:
+        """Return the name of the embedder that a library remembers; "" where it has none, or is not there.
+
+        Raises:
+            LibraryError: the path holds a library that cannot be read.
+        """
+        folder = Path(path)
+        if not (folder / schema.FILE).is_file():
+            return ""
+        check_place(folder, create=False)
+        connections = Connections(folder, timeout=30.0, read_only=not os.access(folder, os.W_OK))
+        try:
+            prepare(connections)
+            return _remembered(connections)
+        finally:
+            connections.close()
+
+    def remember_embedder(self, name: str) -> None:
+        """Keep the name by which this library's embedder is made, where the folder can be written."""
+        if not self.read_only and _remembered(self._connections) != name:
+            self.remember(f"embedder {self.embedder_identity}", name)
+
     def __enter__(self) -> Self:
         return self
 
@@ -165,7 +181,7 @@ class LibraryStore:
         )
 
     def places(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
-        """Return on which pages slices of documents are, and the labels of these pages; no lines.
+        """Return on which pages slices of documents are, the labels of these pages, and their boxes; no lines.
 
         Args:
             spans: (document id, start, end) each.
@@ -175,7 +191,7 @@ class LibraryStore:
         """
         with self._connections.reading() as (connection, _):
             pages = {name: records.pages_of(connection, name) for name in dict.fromkeys(span[0] for span in spans)}
-        return tuple(Place.on_pages(*pages[name], start, end) for name, start, end in spans)
+        return tuple(placed_in(*pages[name], start, end) for name, start, end in spans)
 
     def add(self, additions: Sequence[Addition]) -> None:
         """Store new documents: all of them, or none when one is refused.
@@ -211,7 +227,8 @@ class LibraryStore:
 
         Args:
             additions: entries with their vectors.
-            outcomes: written into the ledger together with the documents, or not at all.
+            outcomes: written into the ledger together with the documents, or not at all; the documents that they
+                were moved from go.
 
         Returns:
             What was done to each document that was written, in order.
@@ -224,9 +241,14 @@ class LibraryStore:
                 if old is not None and entry.fingerprint and entry.fingerprint == _fingerprint(connection, old):
                     continue
                 written.append(self._write(connection, entry, vectors, generation))
+            moved = [
+                name for outcome in outcomes for name in outcome.moved_from if _key(connection, name) is not None
+            ]
+            for name in dict.fromkeys(moved):
+                self._delete(connection, name, generation)
             listing.record(connection, outcomes)
-        for each in written:
-            figures.remove_files(self.path, each.document_id)
+        for name in (*(each.document_id for each in written), *moved):
+            figures.remove_files(self.path, name)
         return tuple(written)
 
     def delete(self, document_id: str) -> None:
@@ -236,9 +258,12 @@ class LibraryStore:
             UnknownDocumentError: it is not there.
         """
         with self._writing() as (connection, generation):
-            writing.delete(connection, self._known(connection, document_id), generation=generation)
-            connection.execute("DELETE FROM ledger WHERE document_id = ?", (document_id,))
+            self._delete(connection, document_id, generation)
         figures.remove_files(self.path, document_id)
+
+    def _delete(self, connection: sqlite3.Connection, document_id: str, generation: int) -> None:
+        writing.delete(connection, self._known(connection, document_id), generation=generation)
+        connection.execute("DELETE FROM ledger WHERE document_id = ?", (document_id,))
 
     def get(self, document_id: str, *, pictures: bool = True) -> Entry:
         """Return all that was stored of a document, its figures only where `pictures` is true.
@@ -315,10 +340,10 @@ class LibraryStore:
             key = _key(connection, document_id)
             return None if key is None else _fingerprint(connection, key)
 
-    def has_failed(self, source: str) -> bool:
-        """Return whether the latest outcome of a source is "failed"."""
+    def has_failed(self, document_id: str) -> bool:
+        """Return whether the latest outcome of a document is "failed"."""
         with self._connections.present() as (connection, _):
-            return listing.has_failed(connection, source)
+            return listing.has_failed(connection, document_id)
 
     def documents(self) -> tuple[DocumentInfo, ...]:
         """Return what is known of each document, by id."""
@@ -351,7 +376,13 @@ class LibraryStore:
         """Return what decides how a question is put to this library."""
         kinds = self.view_kinds() if request.views is None else filter(self.has_view, sorted(request.views))
         fields = self.field_names() if request.fields else frozenset[str]()
-        return Holdings(views=tuple(kinds), fields=fields, embedder=self.embedder_identity or "")
+        graph = False
+        if request.graph:
+            with self._connections.reading() as (connection, _):
+                graph = bool(schema.get_meta(connection, setting_name(GRAPH_SETTING)))
+        told = {name: values for name in request.values if (values := self._routes.values_of(name)) is not None}
+        model = self.embedder_identity or ""
+        return Holdings(views=tuple(kinds), fields=fields, embedder=model, graph=graph, values=told)
 
     def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
         """Return documents by id, without their figures; None for one that is not there."""
@@ -397,7 +428,7 @@ class LibraryStore:
             schema.set_meta(connection, setting_name(name), value)
 
     def record(self, outcomes: Sequence[Outcome]) -> None:
-        """Write into the ledger how inputs ended; the latest outcome of a source stands.
+        """Write into the ledger how inputs ended; the latest outcome of a document stands.
 
         A document that is kept while its new version failed stays searchable, and the ledger says "failed".
         """
@@ -405,7 +436,7 @@ class LibraryStore:
             listing.record(connection, outcomes)
 
     def ledger(self) -> tuple[Outcome, ...]:
-        """Return the latest outcome of every source, by source."""
+        """Return the latest outcome of every document, by source."""
         with self._connections.reading() as (connection, _):
             return listing.ledger(connection)
 
@@ -468,6 +499,7 @@ class LibraryStore:
     def _writing(self, *, moves: bool = True) -> Iterator[tuple[sqlite3.Connection, int]]:
         """Write in one transaction, then bring the derived indexes up to date, while no one else writes."""
         with self._connections.locked() as connection:
+            schema.upgrade(connection, self.path)
             with schema.transaction(connection):
                 self._stamp(connection)
                 generation = schema.number(connection, "generation") + 1
@@ -510,6 +542,13 @@ class LibraryStore:
             )
             raise ModelMismatchError(str(self.path), what, f"{identity!r}, or index into a new library")
         return False
+
+
+def _remembered(connections: Connections) -> str:
+    """Return the name of the embedder that the library has now, "" where it has none."""
+    with connections.reading() as (connection, _):
+        identity = schema.get_meta(connection, "embedder")
+        return schema.get_meta(connection, setting_name(f"embedder {identity}"))
 
 
 def _key(connection: sqlite3.Connection, document_id: str) -> int | None:

@@ -38,10 +38,23 @@ class Scored:
         return cls(np.empty(0, np.int64), np.empty(0))
 
     def among(self, allowed: NDArray[np.int64] | None) -> Scored:
-        """Keep the chunks a filter allows; None allows all."""
+        """Keep the chunks a filter allows, ascending; None allows all."""
         if allowed is None:
             return self
-        kept = np.isin(self.keys, allowed)
+        at = np.searchsorted(allowed, self.keys)
+        kept = np.append(allowed, -1)[at] == self.keys
+        return Scored(self.keys[kept], self.scores[kept])
+
+    def of(self, keys: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the score of each of these keys, 0 where it has none."""
+        held = dict(zip(self.keys.tolist(), self.scores.tolist(), strict=True))
+        return np.array([held.get(key, 0.0) for key in keys.tolist()], np.float64)
+
+    def down_to(self, k: int) -> Scored:
+        """Keep what scores at least as the k-th best, k >= 1: with all ties at the border."""
+        if len(self.keys) <= k:
+            return self
+        kept = self.scores >= np.partition(self.scores, len(self.scores) - k)[len(self.scores) - k]
         return Scored(self.keys[kept], self.scores[kept])
 
     def best(self, k: int, places: Callable[[], NDArray[np.int64]]) -> Scored:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,9 +89,16 @@ def _write_document(connection: sqlite3.Connection, entry: Entry) -> int:
     """Write the rows of a document itself, and return its key: that of its older version, where there is one."""
     document = entry.document
     connection.execute(
-        "INSERT INTO documents (id, fingerprint, header, text) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
-        " SET fingerprint = excluded.fingerprint, header = excluded.header, text = excluded.text",
-        (document.id, entry.fingerprint, records.header(entry), records.to_bytes(document.text)),
+        "INSERT INTO documents (id, fingerprint, header, text, printed) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id)"
+        " DO UPDATE SET fingerprint = excluded.fingerprint, header = excluded.header, text = excluded.text,"
+        " printed = excluded.printed",
+        (
+            document.id,
+            entry.fingerprint,
+            records.header(entry),
+            records.to_bytes(document.text),
+            zlib.compress(document.printed),
+        ),
     )
     doc = int(connection.execute("SELECT doc FROM documents WHERE id = ?", (document.id,)).fetchone()[0])
     connection.execute("DELETE FROM sections WHERE doc = ?", (doc,))

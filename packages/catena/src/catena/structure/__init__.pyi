@@ -2,7 +2,6 @@ from .blocks import Block as Block
 from .blocks import blocks_of as blocks_of
 from .chunking import DEFAULT_OPTIONS as DEFAULT_OPTIONS
 from .chunking import HEADING_ONLY as HEADING_ONLY
-from .chunking import TABLE_HEADER as TABLE_HEADER
 from .chunking import ChunkOptions as ChunkOptions
 from .chunking import SectionChunkOptions as SectionChunkOptions
 from .chunking import cut as cut
@@ -11,6 +10,7 @@ from .chunking import cut_sections as cut_sections
 from .chunking import trimmed as trimmed
 from .contents import content_outline as content_outline
 from .contents import outline_by_contents as outline_by_contents
+from .division import tables_of as tables_of
 from .embedding_segmentation import EmbeddingOptions as EmbeddingOptions
 from .embedding_segmentation import segment_by_embedding as segment_by_embedding
 from .headings import outline as outline
@@ -20,6 +20,8 @@ from .passages import passage_views as passage_views
 from .passages import passages_of as passages_of
 from .passages import prose as prose
 from .passages import section_segment as section_segment
+from .passages import sentences_of as sentences_of
+from .passages import slice_of as slice_of
 from .segment_repair import Repair as Repair
 from .segment_repair import read_sections as read_sections
 from .segment_repair import repair as repair

@@ -14,15 +14,13 @@ from typing import Annotated, NamedTuple
 
 from annotated_types import Ge
 
-from catena.model import NO_METADATA, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
+from catena.model import NO_METADATA, TABLE_HEADER, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
 from catena.model.errors import ParameterError
 from catena.model.ids import span_id
 from catena.model.options import as_tuples, check_options
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import (
-    CODE,
-    PROSE,
-    ROWS,
+    LEVELS,
     Counter,
     Span,
     Unit,
@@ -42,11 +40,7 @@ HEADING_ONLY = "heading_only"
 """Metadata key: True on a chunk that is the heading of a section without any text of its own."""
 
 
-TABLE_HEADER = "table_header"
-"""Metadata key: the header rows of the table that a chunk continues."""
-
 _BARE = FrozenMetadata({HEADING_ONLY: True})
-_LEVELS = {"text": PROSE, "code": CODE, "table": ROWS, "figure": PROSE}
 _COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*", re.DOTALL)
 
 
@@ -134,7 +128,7 @@ def _prose(text: str, run: Sequence[Unit], limit: int, count: Counter) -> Iterat
     if total <= limit:
         yield ChunkSpan(*span)
         return
-    levels = {unit.end: _LEVELS[unit.kind] for unit in run}
+    levels = {unit.end: LEVELS[unit.kind] for unit in run}
 
     def deeper(part: Span) -> Iterator[Span]:
         return divide(text, part, levels[part[1]], limit=limit, count=count)
@@ -147,10 +141,10 @@ def _prose(text: str, run: Sequence[Unit], limit: int, count: Counter) -> Iterat
 def _whole(text: str, unit: Unit, limit: int, count: Counter) -> Iterator[ChunkSpan]:
     """Yield a table or figure as one piece, or as several where it is too long."""
     kind: ChunkKind = "table" if unit.kind == "table" else "figure"
-    spans = list(divide(text, (unit.start, unit.end), _LEVELS[unit.kind], limit=limit, count=count))
+    spans = list(divide(text, (unit.start, unit.end), LEVELS[unit.kind], limit=limit, count=count))
     grids = read_table(text, unit.core, unit.end) if kind == "table" and len(spans) > 1 else []
     for start, end in spans:
-        header = header_at(text, grids, start)
+        header = header_at(text, grids, start, unit.start)
         yield ChunkSpan(start, end, kind, metadata=FrozenMetadata({TABLE_HEADER: header}) if header else NO_METADATA)
 
 

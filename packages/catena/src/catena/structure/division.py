@@ -6,12 +6,15 @@ Text is divided at the mildest border that helps: blank lines, list items, sente
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from catena.structure.blocks import Block
+from catena.model import Chunk, Document, Segment, shown_text
+from catena.structure.blocks import Block, blocks_of
+from catena.text import Table, read_value
 from catena.text.tables import TableGrid, read_table
 from catena.text.words import sentence_ends
 
@@ -100,6 +103,25 @@ def tables_in(text: str, blocks: Sequence[Block]) -> list[TableGrid]:
     return found
 
 
+def tables_of(found: Chunk | Segment) -> tuple[Table, ...]:
+    """Return the tables that a chunk or a segment shows, as values; places of cells are those in its document.
+
+    A slice that goes on with a table is read with the header that its metadata keep. The title of a table is its
+    caption, else the innermost heading.
+    """
+    text = shown_text(found)
+    blocks = blocks_of(Document(id="", text=text, media_type="text/markdown"))
+    shift = found.end - len(text)
+    title, before = (found.path[-1] if found.path else ""), 0
+    tables: list[Table] = []
+    for grid in tables_in(text, blocks):
+        table = read_value(text, grid, title=title, before=before)
+        before = grid.end
+        placed = (replace(cell, start=cell.start + shift, end=cell.end + shift) for cell in table.cells)
+        tables.append(replace(table, cells=tuple(placed)))
+    return tuple(tables)
+
+
 def whole_tables(text: str, blocks: Sequence[Block]) -> list[Block]:
     """Return the blocks with every HTML block that holds a table as a block of kind "table".
 
@@ -161,6 +183,7 @@ html_rows = _starts_of(r"(?i:<tr\b)")
 PROSE: tuple[Borders, ...] = (blank_lines, items, sentence_ends, lines, words)
 CODE: tuple[Borders, ...] = (blank_lines, lines, words)
 ROWS: tuple[Borders, ...] = (html_rows, lines, words)
+LEVELS: Mapping[UnitKind, tuple[Borders, ...]] = {"text": PROSE, "code": CODE, "table": ROWS, "figure": PROSE}
 
 
 def divide(text: str, span: Span, levels: Sequence[Borders], *, limit: int, count: Counter) -> Iterator[Span]:

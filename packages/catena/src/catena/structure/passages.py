@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 
-from catena.model import Chunk, Document, ParameterError, Section, Segment, View, common_metadata, span_id
+from catena.model import TABLE_HEADER, Chunk, Document, ParameterError, Section, Segment, common_metadata, span_id
+from catena.model.values import View
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
-from catena.structure.division import Counter
+from catena.structure.division import LEVELS, Counter, Span, blank_lines, divide, items, tables_in, units
 from catena.structure.views import body_of, headed_views, is_contents, searchable
+from catena.text.tables import TableGrid, header_at
 from catena.text.words import count_tokens, sentence_ends
 
 PASSAGE = "passage"
@@ -22,6 +25,7 @@ PASSAGE_TOKENS = 100
 """Tokens of a passage, its titles not counted: what one vector says best, and any encoder reads whole."""
 
 _SHORTEST = 24  # tokens: what is shorter joins its neighbour, as in other chunks
+_SHORT_SENTENCE = 12  # tokens: a shorter one, or a heading, joins what follows it
 _ITEM = re.compile(r"\s*(?:[-+*•]|\d{1,9}[.)])\s+")
 
 
@@ -51,6 +55,61 @@ def passages_of(
     lengths = ChunkOptions(max_tokens=max_tokens, min_tokens=min(_SHORTEST, max_tokens))
     found = cut(*_alone(chunk, document), options=lengths, count=count)
     return tuple(_placed(chunk, passage, document) for passage in found)
+
+
+def sentences_of(chunk: Chunk) -> tuple[Chunk, ...]:
+    """Return the sentences of a chunk, in reading order: exact slices of its document that cover the chunk's text.
+
+    List items count as sentences; short ones and headings join the next. A table, a figure or code stays whole. None
+    is longer than 100 tokens: such a one is cut between rows, lines or words.
+    """
+    return tuple(slice_of(chunk, *span) for span in _sentence_spans(chunk.text))
+
+
+@lru_cache(maxsize=4_096)  # the same chunks are read for many questions
+def _sentence_spans(text: str) -> tuple[Span, ...]:
+    """Return spans that tile a text."""
+    spans: list[Span] = []
+    start = 0
+    for unit in units(text, 0, len(text), blocks_of(Document(id="", text=text, media_type="text/markdown"))):
+        borders = (blank_lines, items, sentence_ends) if unit.kind == "text" else ()
+        inner = {end for of in borders for end in of(text, unit.start, unit.end) if unit.start < end < unit.end}
+        for end in sorted({*inner, unit.end}):
+            if count_tokens(text[start:end]) >= _SHORT_SENTENCE or end == len(text):
+                spans += divide(text, (start, end), LEVELS[unit.kind], limit=PASSAGE_TOKENS, count=count_tokens)
+                start = end
+    return tuple(spans)
+
+
+def slice_of(chunk: Chunk, start: int, end: int) -> Chunk:
+    """Return a slice of a chunk, without white space around it; its pages are those of the chunk.
+
+    One that goes on with a table says the table's header in its metadata.
+
+    Args:
+        chunk: any; a slice of all its text is itself.
+        start: first character, in the chunk's text.
+        end: one after the last.
+    """
+    text = chunk.text
+    start, end = trimmed(text, start, end)
+    if (start, end) == (0, len(text)):
+        return chunk
+    lines = chunk.lines
+    if lines is not None:
+        first = lines[0] + text.count("\n", 0, start)
+        lines = (first, first + text.count("\n", start, end))
+    at = (chunk.start + start, chunk.start + end)
+    named = span_id(chunk.document_id, PASSAGE, *at)
+    header = header_at(text, _tables_in(text), start) if chunk.kind == "table" else ""
+    metadata = {**chunk.metadata, TABLE_HEADER: header} if header else chunk.metadata
+    piece = replace(chunk, id=named, start=at[0], end=at[1], text=text[start:end], lines=lines, boxes=())
+    return replace(piece, metadata=metadata)
+
+
+@lru_cache(maxsize=512)  # a table is cut into many slices
+def _tables_in(text: str) -> tuple[TableGrid, ...]:
+    return tuple(tables_in(text, blocks_of(Document(id="", text=text, media_type="text/markdown"))))
 
 
 def passage_views(
@@ -160,9 +219,7 @@ def section_segment(
         text=document.text[start:end],
         path=section.path,
         chunk_ids=tuple(other.id for other in inside),
-        pages=place.pages,
-        page_labels=place.page_labels,
-        lines=place.lines,
+        **place.parts,
         positions=(inside[0].position, inside[-1].position),
         metadata=common_metadata(inside),
     )

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from annotated_types import Ge, Le
 
 from catena import prompts
-from catena.effects import Complete, Completion, Failed, Request, StandIn, Step, together
+from catena.effects import Complete, Completion, Request, StandIn, Step, all_together, answer_of
 from catena.model import Degraded, Document, InvalidReplyError, ParameterError, ServiceError
 from catena.model.options import Doc, check_options
 from catena.structure.blocks import Block, blocks_of, split_lines
@@ -232,7 +232,7 @@ def segment_with_llm(
     regions = regions_of(document, printed, options.longest_leaf)
     job = _Job.of(document, blocks, regions, options)
     segment = _iterative if options.mode == "iterative" else _parallel
-    parts = yield from _all([segment(job, job.run_of(region)) for region in regions])
+    parts = yield from all_together([segment(job, job.run_of(region)) for region in regions])
     divided = [(region, job.spans(part.sections)) for region, part in zip(regions, parts, strict=True)]
     sections, generated = assemble_sections(document, blocks, printed, divided)
     return Segmentation(
@@ -249,7 +249,7 @@ def _ask_about(job: _Job, run: LineSpan, open_title: str = "") -> Step[DividedLi
     lost: ServiceError | None = None
     for _ in range(job.options.attempts):
         (reply,) = yield [job.request(run, open_title, problem)]
-        found = job.answered(reply, run)
+        found = answer_of(reply, partial(job.read, run=run))
         if isinstance(found, Repaired):
             sections = (each._replace(first=each.first - base, last=each.last - base) for each in found.sections)
             return DividedLines(run, tuple(sections), found.repairs)
@@ -302,7 +302,7 @@ def _parallel(job: _Job, run: LineSpan) -> Step[DividedLines]:
         first = cores[-1].last + 1
     extra = int(job.options.overlap * job.options.window)
     views = [LineSpan(core.first, job.window(core.first, run.last, job.size(*core) + extra).last) for core in cores]
-    parts = yield from _all([_ask_about(job, view) for view in views])
+    parts = yield from all_together([_ask_about(job, view) for view in views])
     return _gathered(run, joined(parts, job.size), parts)
 
 
@@ -313,15 +313,6 @@ def _gathered(run: LineSpan, sections: Sequence[LineSection], parts: Sequence[Di
         tuple(each for part in parts for each in part.repairs),
         tuple(each for part in parts for each in part.degraded),
     )
-
-
-def _all(steps: Sequence[Step[DividedLines]]) -> Step[list[DividedLines]]:
-    """Return the results of steps that go on side by side; the first failure is raised."""
-    results: list[Any] = yield from together(steps)
-    for result in results:
-        if isinstance(result, Failed):
-            raise result.error
-    return results
 
 
 class LineSpan(NamedTuple):
@@ -426,20 +417,16 @@ class _Job:
     def request(self, run: LineSpan, open_title: str, problem: str) -> Complete:
         prompt, base = prompts.load("segment_lines"), self.lines.base
         shown = self.lines.shown(run.first, run.last, longest=min(_SHOWN, self.options.window // 2))
-        return Complete(
-            prompt=prompt.filled(
-                first=str(run.first + base),
-                last=str(run.last + base),
-                lines=shown.replace("</lines", "< /lines"),
-                open=_OPEN.format(title=open_title) if open_title else "",
-                problem=_PROBLEM.format(problem=problem) if problem else "",
-            ),
-            purpose=PURPOSE,
-            system=prompt.system,
+        return Complete.of(
+            prompt,
+            PURPOSE,
             max_tokens=self.options.max_tokens,
-            prompt_version=prompt.version,
-            schema=prompt.schema,
             validate=partial(self.read, run=run),
+            first=str(run.first + base),
+            last=str(run.last + base),
+            lines=shown.replace("</lines", "< /lines"),
+            open=_OPEN.format(title=open_title) if open_title else "",
+            problem=_PROBLEM.format(problem=problem) if problem else "",
         )
 
     def read(self, reply: str, run: LineSpan) -> Repaired:
@@ -457,17 +444,6 @@ class _Job:
         if any(each.kind == "empty" for each in repaired.repairs):
             raise ValueError(f"none of its sections lies in lines {run.first + base} to {run.last + base}")
         return repaired
-
-    def answered(self, reply: Completion | Failed, run: LineSpan) -> Repaired | ServiceError:
-        """Return the sections in a reply, or why there are none; what is no failure of the service is raised."""
-        if isinstance(reply, Failed):
-            if not isinstance(reply.error, ServiceError):
-                raise reply.error
-            return reply.error
-        try:
-            return self.read(reply.text, run)  # again: a dry run has not checked it
-        except ValueError as invalid:
-            return InvalidReplyError("model", str(invalid))
 
     def by_paragraphs(self, run: LineSpan) -> tuple[LineSection, ...]:
         """Divide a run without a model: at its headings, and where that leaves too much, between paragraphs.

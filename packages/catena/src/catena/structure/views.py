@@ -19,7 +19,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from catena.model import Chunk, Document, Entry, Segment, View
+from catena.model import TABLE_HEADER, Chunk, Document, Entry, Segment, View, shown_text
 from catena.model.errors import ParameterError
 from catena.model.figures import CAPTION as SAID
 from catena.model.figures import FIGURE, Link, figure_links
@@ -27,7 +27,7 @@ from catena.model.merged_cells import Row
 from catena.model.options import check_options
 from catena.model.places import SEPARATOR, TITLE
 from catena.structure.blocks import Block, blocks_of
-from catena.structure.chunking import HEADING_ONLY, TABLE_HEADER
+from catena.structure.chunking import HEADING_ONLY
 from catena.structure.division import tables_in, words
 from catena.text import atx_title, plain_title, same_words, sentence_ends
 from catena.text.tables import MAX_HEADER, TableGrid, is_quantity
@@ -102,10 +102,10 @@ def _heading_end(text: str, title: str) -> int:
 
 def _titled(document: Document, chunk: Chunk) -> str:
     line = SEPARATOR.join(titles_above(document, chunk))
-    body = body_of(chunk)
+    body = shown_text(chunk) if TABLE_HEADER in chunk.metadata else body_of(chunk)
     if line and is_contents(body):  # it holds the words of every question, and the answer to none
         return line
-    return "\n".join(part for part in (line, str(chunk.metadata.get(TABLE_HEADER, "")), body) if part)
+    return "\n".join(part for part in (line, body) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +180,11 @@ def context_views(chunks: Iterable[Chunk], *, template: HeaderTemplate = DSRAG) 
 
 
 def reader_text(found: Chunk | Segment, *, template: HeaderTemplate = DSRAG) -> str:
-    """Return the text for a reader: segment header, empty line, text; the text alone where there is no header."""
-    return _below(segment_header(found, template=template), found.text)
+    """Return the text for a reader: segment header, empty line, text; the text alone where there is no header.
+
+    Text that goes on with a table stands below the table's own header.
+    """
+    return _below(segment_header(found, template=template), shown_text(found))
 
 
 def _below(header: str, text: str) -> str:
@@ -218,10 +221,8 @@ def context_search_views(chunks: Sequence[Chunk]) -> tuple[View, ...]:
 
 
 def _search_text(chunk: Chunk) -> str:
-    header, columns = chunk_header(chunk), str(chunk.metadata.get(TABLE_HEADER, ""))
-    if header and is_contents(chunk.text):
-        return header
-    return _below(header, f"{columns}\n{chunk.text}" if columns else chunk.text)
+    header = chunk_header(chunk)
+    return header if header and is_contents(chunk.text) else _below(header, shown_text(chunk))
 
 
 # "7.40 Source code … 41"

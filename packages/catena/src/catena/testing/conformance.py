@@ -150,6 +150,51 @@ class Meeting:
                 self._all.set()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectOfFound:
+    """The part of a subject that all suites have whose subjects return things found.
+
+    Attributes:
+        name: for the report.
+        failures: by name; see `Failure`.
+        snapshot: a deep copy of what the subject was given, to be found unchanged.
+        text_of: the text of a document, by id; None where what is returned is no slice.
+        flat: what of metadata a store takes; None asks for JSON alone.
+        nested: keys of metadata that may hold more than that.
+    """
+
+    name: str
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    snapshot: Callable[[], Any] | None = None
+    text_of: Callable[[str], str] | None = None
+    flat: Flat | None = None
+    nested: Sequence[str] = ()
+
+    def checks_of_found(
+        self, answers: Callable[[], Iterable[Sequence[Found]]], otherwise: str = "two calls differ"
+    ) -> dict[str, Check | None]:
+        """Return the checks of what is returned, whatever makes it.
+
+        Args:
+            answers: to all that the subject is asked, each time anew.
+            otherwise: what to say where two calls have different answers.
+        """
+
+        def each(check: Callable[[Sequence[Found]], Iterable[str]]) -> Iterable[str]:
+            return dict.fromkeys(problem for found in answers() for problem in check(found))
+
+        def called() -> list[Sequence[Found]]:
+            return list(answers())
+
+        return {
+            "ids": lambda: each(id_problems),
+            "equal calls, equal answers": lambda: () if called() == called() else (otherwise,),
+            "metadata": lambda: each(lambda found: metadata_problems(found, self.flat, self.nested)),
+            "offsets": given(self.text_of, lambda text_of: each(lambda found: offset_problems(found, text_of))),
+            "inputs unchanged": given(self.snapshot, lambda snapshot: change_problems(snapshot, called)),
+        }
+
+
 def report_of(
     subject: str, suite: str, checks: Mapping[str, Check | None], fingerprint: Callable[[], str]
 ) -> ConformanceReport:
@@ -321,16 +366,21 @@ def given(part: T | None, check: Callable[[T], Iterable[str]]) -> Check | None:
     return None if part is None else lambda: check(part)
 
 
-def copy_problems(
-    copies: Mapping[str, T], answer: Callable[[T], object], expected: object, otherwise: str
-) -> Iterator[str]:
-    """Yield which copies (pickled, serialised, cloned) of a subject answer otherwise than it does."""
-    for name, copied in copies.items():
-        try:
-            if answer(copied) != expected:
-                yield f"{name}: the copy {otherwise}"
-        except Exception as error:  # whatever copying raises
-            yield f"{name}: {said(error)}"
+def same_by_copies(
+    copies: Mapping[str, T], answer: Callable[[T], object], expected: Callable[[], object], otherwise: str
+) -> Check | None:
+    """Return the check that copies (pickled, serialised, cloned) of a subject answer as it does; None without any."""
+
+    def check() -> Iterator[str]:
+        own = expected()
+        for name, copied in copies.items():
+            try:
+                if answer(copied) != own:
+                    yield f"{name}: the copy {otherwise}"
+            except Exception as error:  # whatever copying raises
+                yield f"{name}: {said(error)}"
+
+    return check if copies else None
 
 
 async def listed(found: Awaitable[Iterable[T]]) -> list[T]:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from catena.testing.conformance import (
     Check,
     ConformanceReport,
     Detector,
-    Failure,
     Flat,
     Found,
     Meeting,
+    SubjectOfFound,
     async_problems,
-    change_problems,
-    copy_problems,
     failure_problems,
     fingerprint_of,
     given,
     id_problems,
     listed,
-    metadata_problems,
-    offset_problems,
     overlap_problems,
     report_of,
+    same_by_copies,
 )
 
 Make = Callable[[], Sequence[Found]]
@@ -33,35 +29,28 @@ AsyncMake = Callable[[], Awaitable[Sequence[Found]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DividerSubject:
+class DividerSubject(SubjectOfFound):
     """A maker of pieces of documents, with the documents; a check whose field is None is left out.
 
+    See `SubjectOfFound`, too.
+
     Attributes:
-        name: for the report.
         make: the pieces of all documents.
         amake: the same, async; None where there is no such call.
         one_by_one: the pieces made of each document alone, one after another; None where documents depend on
             each other.
         empty: what is made of no documents at all.
         blank: what is made of a document without words; None where that is no input.
-        snapshot: a deep copy of the documents, to be found unchanged.
-        text_of: the text of a document, by id; None where pieces are no slices.
         copies: by name, how a copy of the divider (pickled, serialised, cloned) makes the same pieces.
-        failures: by name; see `Failure`.
         meeting: makes the divider anew on top of something whose calls each `arrive` at a meeting.
-        flat: what of metadata a store takes.
     """
 
-    name: str
     make: Make
     amake: AsyncMake | None = None
     one_by_one: Make | None = None
     empty: Make | None = None
     blank: Make | None = None
-    snapshot: Callable[[], Any] | None = None
-    text_of: Callable[[str], str] | None = None
     copies: Mapping[str, Make] = field(default_factory=dict)
-    failures: Mapping[str, Failure] = field(default_factory=dict)
     meeting: Callable[[Meeting], AsyncMake] | None = None
     flat: Flat | None = "scalars"
 
@@ -81,11 +70,7 @@ def report_of_divider(subject: DividerSubject, *, blocking_detector: Detector | 
     s = subject
     checks: dict[str, Check | None] = {
         "something is made": lambda: () if s.make() else ("nothing is made",),
-        "ids": lambda: id_problems(s.make()),
-        "equal calls, equal answers": lambda: () if list(s.make()) == list(s.make()) else ("two calls differ",),
-        "metadata": lambda: metadata_problems(s.make(), s.flat),
-        "offsets": given(s.text_of, lambda text_of: offset_problems(s.make(), text_of)),
-        "inputs unchanged": given(s.snapshot, lambda snapshot: change_problems(snapshot, s.make)),
+        **s.checks_of_found(lambda: [list(s.make())]),
         "async": given(
             s.amake, lambda amake: async_problems(lambda: list(s.make()), lambda: listed(amake()), blocking_detector)
         ),
@@ -93,10 +78,7 @@ def report_of_divider(subject: DividerSubject, *, blocking_detector: Detector | 
         "batch": given(s.one_by_one, lambda alone: _batch(alone, s.make)),
         "no documents": given(s.empty, _nothing),
         "no words": given(s.blank, lambda blank: id_problems(blank())),
-        "copies": given(
-            s.copies or None,
-            lambda copies: copy_problems(copies, lambda make: list(make()), list(s.make()), "makes other pieces"),
-        ),
+        "copies": same_by_copies(s.copies, lambda make: list(make()), lambda: list(s.make()), "makes other pieces"),
         "failures": given(s.failures or None, failure_problems),
     }
     return report_of(s.name, "divider", checks, lambda: fingerprint_of(s.make()))

@@ -7,15 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catena.model.ids import digest
-from catena.testing.conformance import (
-    Check,
-    ConformanceReport,
-    Detector,
-    async_problems,
-    copy_problems,
-    given,
-    report_of,
-)
+from catena.testing.conformance import Check, ConformanceReport, Detector, async_problems, report_of, same_by_copies
 
 Vector = Sequence[float]
 Embed = Callable[[list[str]], Sequence[Vector]]
@@ -75,9 +67,7 @@ def report_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector 
         "async": lambda: async_problems(plain, work, blocking_detector),
         "no texts": lambda: ("vectors are made of no texts",) if list(s.embed([])) else (),
         "no words": lambda: () if len(s.embed_query("")) == len(s.embed_query(TEXTS[0])) else ("another length",),
-        "copies": given(
-            s.copies or None, lambda copies: copy_problems(copies, _all, _all(s.embed), "gives other vectors")
-        ),
+        "copies": same_by_copies(s.copies, _all, lambda: _all(s.embed), "gives other vectors"),
     }
     return report_of(
         s.name,

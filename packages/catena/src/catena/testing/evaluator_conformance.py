@@ -12,10 +12,10 @@ from catena.testing.conformance import (
     ConformanceReport,
     Detector,
     async_problems,
-    copy_problems,
     given,
     refusal_problems,
     report_of,
+    same_by_copies,
 )
 
 Judge = Callable[[Sequence[str], Sequence[str]], float | None]
@@ -66,9 +66,8 @@ def report_of_evaluator(subject: EvaluatorSubject, *, blocking_detector: Detecto
         "named twice": lambda: _twice(s),
         "equal calls, equal answers": lambda: () if _all(s) == _all(s) else ("two calls differ",),
         "async": given(s.ajudge, lambda ajudge: _async(s.judge, ajudge, blocking_detector)),
-        "copies": given(
-            s.copies or None,
-            lambda copies: copy_problems(copies, lambda judge: judge(*_ASKED), s.judge(*_ASKED), "judges otherwise"),
+        "copies": same_by_copies(
+            s.copies, lambda judge: judge(*_ASKED), lambda: s.judge(*_ASKED), "judges otherwise"
         ),
     }
     return report_of(s.name, "evaluator", checks, lambda: digest("scores", str(_all(s))))

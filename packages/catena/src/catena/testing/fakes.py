@@ -16,33 +16,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from catena.effects import Clock, Complete, Completion, Search
 from catena.formatting import atom_keys, atoms_of, flat, planned_answer
-from catena.model import Chunk, Edge, Hit, Ranking, Scale
+from catena.model import Chunk, Hit, Ranking, Scale
 from catena.model.errors import ServiceError
 from catena.model.filters import compiled
-from catena.model.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes, WordCounts
-from catena.model.places import TITLE
-from catena.text.words import word_keys
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from catena.effects.steps import (
-        CountEdges,
-        CountWords,
-        DescribeEdges,
-        Expand,
-        FetchById,
-        FetchNodes,
-        FindCovering,
-    )
 
-
-T = TypeVar("T")
 _ASYNC_NAMES = frozenset(
     {"acomplete", "aembed_documents", "aembed_query", "ascore", "acaption", "arecognise", "asearch"}
 )
@@ -52,7 +38,9 @@ _REST = re.compile(r"[^\w\n]*(?=\n|\Z)|[^\w\s]*")
 class Recorder:
     """Keeps the calls of a fake, safely for threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: str = "") -> None:
+        if identity:
+            self.identity = identity
         self.calls: list[Any] = []
         self._lock = threading.Lock()
 
@@ -86,8 +74,7 @@ class FakeLLM(Recorder):
         reply: Callable[[Complete], str | Completion] | Mapping[str, str] | None = None,
         identity: str = "fake-llm",
     ) -> None:
-        super().__init__()
-        self.identity = identity
+        super().__init__(identity)
         self._reply = reply
 
     def complete(self, request: Complete) -> Completion:
@@ -115,8 +102,7 @@ class ScriptedLLM(Recorder):
     """A model that replies from a list, in the order of the calls; an exception in it is raised."""
 
     def __init__(self, replies: Sequence[str | Completion | Exception], identity: str = "scripted-llm") -> None:
-        super().__init__()
-        self.identity = identity
+        super().__init__(identity)
         self._replies = tuple(replies)
 
     def complete(self, request: Complete) -> Completion:
@@ -158,9 +144,8 @@ class FakeEmbedder(_RowEmbedder):
     """Texts that share words are near: each word adds its own pseudo-random direction; rows have unit length."""
 
     def __init__(self, dim: int = 64, identity: str = "") -> None:
-        super().__init__()
+        super().__init__(identity or f"fake-embedder-{dim}")
         self.dim = dim
-        self.identity = identity or f"fake-embedder-{dim}"
 
     def _row(self, text: str) -> Sequence[float]:
         row = [0.0] * self.dim
@@ -186,8 +171,7 @@ class FakeReranker(Recorder):
     """Scores a text by the share of the query's words that it holds, in [0, 1], or by a function given."""
 
     def __init__(self, score: Callable[[str, str], float] | None = None, identity: str = "fake-reranker") -> None:
-        super().__init__()
-        self.identity = identity
+        super().__init__(identity)
         self._score = score or _shared_words
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -200,8 +184,7 @@ class FakeCaptioner(Recorder):
     """Describes a picture by its bytes: equal pictures, equal captions."""
 
     def __init__(self, caption: Callable[[bytes, str], str] | None = None, identity: str = "fake-captioner") -> None:
-        super().__init__()
-        self.identity = identity
+        super().__init__(identity)
         self._caption = caption or _name_picture
 
     def caption(self, image: bytes, prompt: str) -> str:
@@ -219,8 +202,7 @@ class FakeRecognizer(Recorder):
     """
 
     def __init__(self, names: Mapping[str, Sequence[str]], identity: str = "fake-recognizer") -> None:
-        super().__init__()
-        self.identity = identity
+        super().__init__(identity)
         self._names = {label: tuple(of_label) for label, of_label in names.items()}
 
     def recognise(self, texts: Sequence[str], labels: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -267,129 +249,6 @@ class FakeStore(Recorder):
             if (request.among is None or hit.chunk.id in request.among) and allows(_fields(hit.chunk))
         )
         return replace(route, hits=tuple(kept)).top(request.k)
-
-
-class FakeGraph(Recorder):
-    """A graph of a few chunks, drawn by hand.
-
-    Args:
-        chunks: its nodes, in any order; of the titles, the document's counts.
-        vectors: by chunk id, of one length; zeros where there is none.
-        edges: by pair of ids, weights by kind; seen from both ends, "mention" as "mentioned" from the second.
-        words: by pair and kind, what the two share there.
-    """
-
-    identity = "fake-graph"
-
-    def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        vectors: Mapping[str, Sequence[float]],
-        edges: Mapping[tuple[str, str], Mapping[str, float]],
-        words: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] | None = None,
-    ) -> None:
-        super().__init__()
-        self._chunks = {chunk.id: chunk for chunk in sorted(chunks, key=lambda chunk: chunk.id)}
-        self._vectors = dict(vectors)
-        self._edges: dict[tuple[str, str], Edge] = {}
-        for (one, other), weights in edges.items():
-            shared = (words or {}).get((one, other), {})
-            self._edges[one, other] = Edge(weights=dict(sorted(weights.items())), words=shared)
-            self._edges[other, one] = Edge(weights=_turned(weights), words=_turned(shared))
-
-    def expand(self, request: Expand) -> Neighbourhood:
-        """Return the neighbours of nodes, and the edges by which they are."""
-        import numpy as np
-
-        self.record(request)
-        known = {kind for edge in self._edges.values() for kind in edge.weights}
-        kinds = tuple(sorted(known if request.kinds is None else request.kinds))
-        sources = tuple(chunk_id for chunk_id in request.chunk_ids if chunk_id in self._chunks)
-        pairs = [
-            (place, other, row)
-            for place, source in enumerate(sources)
-            for (one, other), edge in sorted(self._edges.items())
-            if one == source and any(row := [edge.weights.get(kind, 0.0) for kind in kinds])
-        ]
-        ids = tuple(sorted({other for _, other, _ in pairs}))
-        return Neighbourhood(
-            sources=sources,
-            nodes=self._nodes(ids, request.words),
-            source=np.array([place for place, _, _ in pairs], dtype=np.int32),
-            target=np.array([ids.index(other) for _, other, _ in pairs], dtype=np.int32),
-            kinds=kinds,
-            weights=np.array([row for _, _, row in pairs], dtype=np.float32).reshape(len(pairs), len(kinds)),
-        )
-
-    def nodes(self, request: FetchNodes) -> Nodes:
-        """Return nodes by id, in the order asked for."""
-        self.record(request)
-        return self._nodes([chunk_id for chunk_id in request.chunk_ids if chunk_id in self._chunks], request.words)
-
-    def count_words(self, request: CountWords) -> WordCounts:
-        """Return in how many nodes each word is."""
-        self.record(request)
-        said = [_keys_of(chunk) for chunk in self._chunks.values()]
-        mean = sum(map(len, said)) / len(said) if said else 0.0
-        holding = tuple(sum(word in keys for keys in said) for word in request.words)
-        return WordCounts(nodes=len(said), mean_length=mean, holding=holding)
-
-    def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
-        """Return the chunk of each id, None where there is none."""
-        self.record(request)
-        return tuple(map(self._chunks.get, request.chunk_ids))
-
-    def covering(self, request: FindCovering) -> Nodes:
-        """Return the nodes that cover most of the terms, best first."""
-        self.record(request)
-        wanted = [words for term in request.terms if (words := set(word_keys(term)))]
-        covered = {i: sum(words <= set(_keys_of(chunk)) for words in wanted) for i, chunk in self._chunks.items()}
-        like = {i: sum(a * b for a, b in zip(request.vector, self._row(i), strict=True)) for i in covered}
-        best = sorted((i for i in covered if covered[i]), key=lambda i: (-covered[i], -like[i], i))
-        return self._nodes(best[: request.k], request.words)
-
-    def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
-        """Return what joins pairs of nodes, None where nothing does."""
-        self.record(request)
-        return tuple(map(self._edges.get, request.pairs))
-
-    def count_edges(self, request: CountEdges) -> tuple[int, ...]:
-        """Return the number of neighbours of each node."""
-        self.record(request)
-        return tuple(sum(one == chunk_id for one, _ in self._edges) for chunk_id in request.chunk_ids)
-
-    def _row(self, chunk_id: str) -> Sequence[float]:
-        dim = len(next(iter(self._vectors.values()), ()))
-        return self._vectors.get(chunk_id, (0.0,) * dim)
-
-    def _nodes(self, ids: Sequence[str], words: Sequence[str]) -> Nodes:
-        import numpy as np
-
-        said = [_keys_of(self._chunks[chunk_id]) for chunk_id in ids]
-        titles = [word_keys(str(self._chunks[chunk_id].metadata.get(TITLE, ""))) for chunk_id in ids]
-        rows = [self._row(chunk_id) for chunk_id in ids]
-        dim = len(next(iter(self._vectors.values()), ()))
-        counts = [[keys.count(word) for word in words] for keys in said]
-        in_title = [[word in keys for word in words] for keys in titles]
-        return Nodes(
-            ids=tuple(ids),
-            vectors=np.array(rows, dtype=np.float32).reshape(len(ids), dim),
-            counts=np.array(counts, dtype=np.int32).reshape(len(ids), len(words)),
-            in_title=np.array(in_title, dtype=np.bool_).reshape(len(ids), len(words)),
-            lengths=np.array([len(keys) for keys in said], dtype=np.int32),
-            title_lengths=np.array([len(keys) for keys in titles], dtype=np.int32),
-        )
-
-
-def _keys_of(chunk: Chunk) -> list[str]:
-    """Return the words of a node: of its document's title and its text."""
-    return word_keys(f"{chunk.metadata.get(TITLE, '')}\n{chunk.text}")
-
-
-def _turned(by_kind: Mapping[str, T]) -> dict[str, T]:
-    """Return what an edge says, seen from its other end."""
-    turned = {MENTION: MENTIONED, MENTIONED: MENTION}
-    return dict(sorted((turned.get(kind, kind), value) for kind, value in by_kind.items()))
 
 
 def _fields(chunk: Chunk) -> dict[str, Any]:
@@ -510,8 +369,7 @@ class FaithfulFormatter(Recorder):
         damage: Callable[[Complete, str], str | Completion] | None = None,
         identity: str = "faithful-formatter",
     ) -> None:
-        super().__init__()
-        self.identity = identity
+        super().__init__(identity)
         self._truth = flat(truth)
         self._spans = tuple(atoms_of(self._truth))
         self._keys = atom_keys(self._truth, self._spans)

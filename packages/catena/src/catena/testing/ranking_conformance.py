@@ -14,24 +14,21 @@ from catena.testing.conformance import (
     ConformanceReport,
     Detector,
     Failure,
-    Flat,
     Found,
     Meeting,
+    SubjectOfFound,
     async_problems,
     awaited,
-    change_problems,
-    copy_problems,
     failure_problems,
     fingerprint_of,
     given,
     id_problems,
     listed,
-    metadata_problems,
-    offset_problems,
     overlap_problems,
     provenance_problems,
     refusal_problems,
     report_of,
+    same_by_copies,
     score_problems,
 )
 
@@ -58,11 +55,12 @@ class Filtering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieverSubject:
+class RetrieverSubject(SubjectOfFound):
     """A retriever, and what it is asked; a check whose field is None is left out, and the report says so.
 
+    See `SubjectOfFound`, too.
+
     Attributes:
-        name: for the report.
         queries: at least two that find something.
         ask: a question.
         aask: the same, async.
@@ -72,17 +70,11 @@ class RetrieverSubject:
         filtering: see there.
         nothing: a question to which there is no answer; None where something is always near.
         answers_nothing: what such a question gives, e.g. a notice, is let through by this; by default nothing is.
-        failures: by name; see `Failure`.
         meeting: makes the retriever anew on top of something whose calls each `arrive` or `aarrive` at a meeting.
-        snapshot: a deep copy of what the retriever was given, to be found unchanged.
-        text_of: the text of a document, by id; None where what is found is no slice.
         best_first: False where the order is another one, as that of a chain or of reading.
         scored: False where a score has no meaning.
-        flat: what of metadata a store takes; None asks for JSON alone.
-        nested: keys of metadata that may hold more than that.
     """
 
-    name: str
     queries: Sequence[str]
     ask: Ask
     aask: AsyncAsk
@@ -92,14 +84,9 @@ class RetrieverSubject:
     filtering: Filtering | None = None
     nothing: str | None = None
     answers_nothing: Callable[[Found], bool] = lambda _: False
-    failures: Mapping[str, Failure] = field(default_factory=dict)
     meeting: Callable[[Meeting], AsyncAsk] | None = None
-    snapshot: Callable[[], Any] | None = None
-    text_of: Callable[[str], str] | None = None
     best_first: bool = True
     scored: bool = True
-    flat: Flat | None = None
-    nested: Sequence[str] = ()
 
 
 def problems_of_retriever(subject: RetrieverSubject, *, blocking_detector: Detector | None = None) -> tuple[str, ...]:
@@ -129,15 +116,9 @@ def report_of_retriever(subject: RetrieverSubject, *, blocking_detector: Detecto
 
     checks: dict[str, Check | None] = {
         "something is found": lambda: (f"nothing for {query!r}" for query in s.queries if not s.ask(query)),
-        "ids": lambda: each(id_problems),
-        "equal calls, equal answers": lambda: (
-            () if all_found() == all_found() else ("the same question has two answers",)
-        ),
+        **s.checks_of_found(all_found, "the same question has two answers"),
         "scores": (lambda: each(lambda found: score_problems(found, best_first=s.best_first))) if s.scored else None,
         "provenance": lambda: each(provenance_problems),
-        "metadata": lambda: each(lambda found: metadata_problems(found, s.flat, s.nested)),
-        "offsets": given(s.text_of, lambda text_of: each(lambda found: offset_problems(found, text_of))),
-        "inputs unchanged": given(s.snapshot, lambda snapshot: change_problems(snapshot, all_found)),
         "async": lambda: async_problems(lambda: list(s.ask(first)), lambda: listed(s.aask(first)), blocking_detector),
         "side by side": given(s.meeting, called),
         "batch": None if s.batch is None and s.abatch is None else lambda: _batch(s, all_found()),
@@ -197,11 +178,12 @@ class Rerank(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RerankerSubject:
+class RerankerSubject(SubjectOfFound):
     """A reranker or the like, with the hits that it is given; a check whose field is None is left out.
 
+    See `SubjectOfFound`, too.
+
     Attributes:
-        name: for the report.
         query: that some of the hits answer.
         rerank: see `Rerank`.
         arerank: the same, async.
@@ -209,17 +191,11 @@ class RerankerSubject:
         selects: whether each thing that comes back is one that was given, with its id and its text.
         asks: whether it needs a question.
         rerank_k: at most so many; None where it does not count.
-        snapshot: a deep copy of what is given, to be found unchanged.
-        text_of: the text of a document, by id; None where what comes back is no slice.
         copies: by name, how a copy (pickled, serialised, cloned) gives the same.
-        failures: by name; see `Failure`.
         meeting: makes it anew on top of something whose calls each `arrive` at a meeting.
         best_first: False where the order is another one, as that of a chain or of reading.
-        flat: what of metadata a store takes; None asks for JSON alone.
-        nested: keys of metadata that may hold more than that.
     """
 
-    name: str
     query: str
     rerank: Rerank
     arerank: Callable[[str], Awaitable[Sequence[Found]]]
@@ -227,14 +203,9 @@ class RerankerSubject:
     selects: bool = True
     asks: bool = True
     rerank_k: AskK | None = None
-    snapshot: Callable[[], Any] | None = None
-    text_of: Callable[[str], str] | None = None
     copies: Mapping[str, Callable[[str], Sequence[Found]]] = field(default_factory=dict)
-    failures: Mapping[str, Failure] = field(default_factory=dict)
     meeting: Callable[[Meeting], Callable[[], Awaitable[Sequence[Found]]]] | None = None
     best_first: bool = True
-    flat: Flat | None = None
-    nested: Sequence[str] = ()
 
 
 def problems_of_reranker(subject: RerankerSubject, *, blocking_detector: Detector | None = None) -> tuple[str, ...]:
@@ -256,25 +227,16 @@ def report_of_reranker(subject: RerankerSubject, *, blocking_detector: Detector 
 
     checks: dict[str, Check | None] = {
         "something is returned": lambda: () if found() else ("nothing is returned",),
-        "ids": lambda: id_problems(found()),
+        **s.checks_of_found(lambda: [found()]),
         "ids and texts kept": (lambda: _kept(s, found())) if s.selects else None,
-        "equal calls, equal answers": lambda: () if found() == found() else ("two calls differ",),
         "scores": lambda: score_problems(found(), best_first=s.best_first),
         "provenance": lambda: provenance_problems(found()),
-        "metadata": lambda: metadata_problems(found(), s.flat, s.nested),
-        "offsets": given(s.text_of, lambda text_of: offset_problems(found(), text_of)),
-        "inputs unchanged": given(s.snapshot, lambda snapshot: change_problems(snapshot, found)),
         "async": lambda: async_problems(found, lambda: listed(s.arerank(s.query)), blocking_detector),
         "side by side": given(s.meeting, overlap_problems),
         "k": given(s.rerank_k, lambda rerank_k: _k(s, rerank_k, found())),
         "no hits": lambda: ("something is made of nothing",) if s.rerank(s.query, empty=True) else (),
         "no question": (lambda: refusal_problems("an empty question", lambda: s.rerank(""))) if s.asks else None,
-        "copies": given(
-            s.copies or None,
-            lambda copies: copy_problems(
-                copies, lambda rerank: list(rerank(s.query)), found(), "gives something else"
-            ),
-        ),
+        "copies": same_by_copies(s.copies, lambda rerank: list(rerank(s.query)), found, "gives something else"),
         "failures": given(s.failures or None, failure_problems),
     }
     return report_of(s.name, "reranker", checks, lambda: fingerprint_of(found()))

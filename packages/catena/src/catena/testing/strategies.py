@@ -62,9 +62,7 @@ def chunkings(
             end=end,
             text=whole.text[start:end],
             path=(whole.title,),
-            pages=place.pages,
-            page_labels=place.page_labels,
-            lines=place.lines,
+            **place.parts,
         )
         for (position, place), (start, end) in zip(placed, spans, strict=True)
     )

@@ -31,13 +31,10 @@ _NAMES = {"iso2022_jp": "iso-2022-jp", "iso2022_kr": "iso-2022-kr", "cp932": "sh
 _MARKS = frozenset("°±×÷µ§©®²³¹½¼¾ªº·\u00a0\u00ad")  # signs of every language, some of which count as letters
 _SIGNS = frozenset({"Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sm"})  # not So: boxes of a wrong code page
 _WORD = re.compile(r"\w++")
-_BYTE_ORDER = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_BYTE_ORDER = (  # UTF-32 before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
+)  # fmt: skip
 
 
 class Decoded(NamedTuple):
@@ -99,9 +96,8 @@ def is_visible(text: str) -> bool:
     return any(unicodedata.category(each)[0] in "LNPS" and each not in _BLANK for each in set(text))
 
 
-_BLANK = frozenset(
-    "\u115f\u1160\u3164\uffa0\u2800\ufffd"
-)  # letters and signs without ink; what replaces broken bytes
+# letters and signs without ink; what replaces broken bytes
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800\ufffd")
 
 
 def _as_stated(data: bytes, stated: str) -> Decoded | None:

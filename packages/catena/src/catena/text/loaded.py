@@ -149,9 +149,8 @@ def joined_pages(texts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) ->
         name = next((str(said[key]) for key in _FILES if said.get(key)), "")
         is_page = bool(name) and (page_of(said) is not None or PAGE_LABEL in said)
         files.setdefault(name if is_page else place, []).append(place)
-    return [
-        name if isinstance(name, int) else _joined(name, places, texts, metadata) for name, places in files.items()
-    ]
+    found = files.items()
+    return [name if isinstance(name, int) else _joined(name, places, texts, metadata) for name, places in found]
 
 
 def _joined(
@@ -180,10 +179,7 @@ def _joined(
         and all(key in metadata[place] and repr(metadata[place][key]) == repr(value) for place in places)
     }
     return JoinedPages(
-        id=digest("pages", name),
-        members=tuple(places),
-        text=PAGE_BREAK.join(texts[place] for place in places),
-        starts=tuple(starts),
-        labels=tuple(labels) if any(labels) else (),
+        id=digest("pages", name), members=tuple(places), text=PAGE_BREAK.join(texts[place] for place in places),
+        starts=tuple(starts), labels=tuple(labels) if any(labels) else (),
         metadata={MEDIA_TYPE: media_type_of(first), **shared},
-    )
+    )  # fmt: skip

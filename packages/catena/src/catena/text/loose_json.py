@@ -201,9 +201,8 @@ class _Reader:
         self.at = len(self.text)
         while len(self.stack) > 1:
             inner = self.stack.pop()
-            if (
-                self.stack[-1].closing == "}" and inner.data
-            ):  # an item of a list would be torn, a member's list is cut
+            # an item of a list would be torn, a member's list is cut
+            if self.stack[-1].closing == "}" and inner.data:
                 self._add(inner.data)
         (outermost,) = self.stack
         if not outermost.data:

@@ -9,10 +9,13 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from catena.model import Name, Unknown
-from catena.text.words import UNSPACED, common_beginning, is_border, normalise_query, normalise_term
+from catena.text.periods import is_period
+from catena.text.stems import stop_words
+from catena.text.words import UNSPACED, common_beginning, is_border, normalise_query, normalise_term, tokenise
 
 
 class TermMatcher:
@@ -85,6 +88,28 @@ _MEASURE = re.compile(
     rf"[\d.,/ ]*\d ?{_UNIT}(?:[/*](?:[\d.,]*\d ?)?(?:{_UNIT})?)*\.?|[\d.,]*\d(?:x[\d.,]*\d)+ ?(?:{_UNIT})?"
     r"|v ?[\d.]*\d|(?!(?:19|20)\d\d )[\d.,]*\d [^\W\d_]+"
 )
+# "Apple", "Nestlé", not "HIV", "FactSet"
+_NAME = r"[A-Z\u00c0-\u00d6\u00d8-\u00de][a-z\u00df-\u00f6\u00f8-\u00ff]{3,}+(?!\w|[-.&]\w)"
+_INSIDE = re.compile(rf"(?<=[^\W_][,;]\s|[^\W_]{{2}}\s){_NAME}")
+_FIRST = re.compile(rf"\W*({_NAME})")
+# begin questions and are no names, besides stop words
+_OPENER = re.compile(
+    r"although|among|aside|besides|despite|following|like|many|several|since|unlike|upon|within|without"
+    r"|according|analyse|analyze|approximately|assess|assume|assuming|based|calculate|compare|compute|concerning"
+    r"|considering|define|describe|determine|discuss|display|estimate|evaluate|excluding|explain|extract|find"
+    r"|given|hello|identify|including|list|make|might|much|must|name|outline|please|provide|quantify|regarding"
+    r"|report|return|roughly|shall|should|show|state|suppose|summarise|summarize|tell|thanks|using|whether|whose"
+    r"|would|beschreibe|bitte|darf|dürfen|erkläre|erläutere|fasse|finde|gehört|gelten|gibt|gilt|kommt|könnten"
+    r"|liste|müssen|nenne|nennen|sollen|steht|vergleiche|wann|warum|weshalb|wieso|wieviel|wofür|wohin|womit|worauf"
+    r"|worin|worüber|worum|zeige"
+)
+# of German, after which a capital says little: an article or the like, an adjective
+_ARTICLE = re.compile(
+    r"d(?:er|ie|as|e[mns])|(?:k?ein|[mds]ein|ihr|unser|eur|dies|jed|welch|all|solch)(?:e[mnrs]?)?|zu[mr]|[ai]m|ins|vom|beim"
+)
+_ADJECTIVE = re.compile(r"\b\w++(?:(?<=e)|(?<=e[mnrs]))")
+# of German, that are words and no names by their ending, or as compounds by their length in letters
+_NOUN = re.compile(r"\w+(?:ung|heit|keit|schaft|tion|tät|nis)(?:e[ns]?|s|se)?|\w{13,}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WORD_AND_NUMBER = re.compile(r"[^\W\d_]+ \d+")
 _LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
@@ -99,11 +124,57 @@ NEAR = 5  # names shown beside one that does not exist
 def codes_in(text: str) -> tuple[str, ...]:
     """Return the words of a text that mix letters and digits, as printed, in order, repetitions kept.
 
-    A counted word or a date ("3-month", "03-May-2024") is no code.
+    A counted word, a date or a period ("3-month", "03-May-2024", "FY2023") is no code.
     """
-    return tuple(
-        code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code) and not _COUNTED.fullmatch(code)
-    )
+    mixed = (code for code in _CODE.findall(text) if _LETTER_AND_DIGIT.match(code))
+    return tuple(code for code in mixed if not _COUNTED.fullmatch(code) and not is_period(code))
+
+
+def names_by_case(question: str, *, first: bool = False) -> tuple[str, ...]:
+    """Return the words of a question that are names by their capital, as it writes them: "Tesla", of "Tesla's" too.
+
+    In German, every noun has one: there only what follows no article and no adjective. Stop words are none, nor what
+    requests begin with; in a title, any word may have one.
+
+    Args:
+        question: as typed.
+        first: whether its first word counts, too, which may be any word.
+    """
+    language = _language_asked(question)
+    inside = () if not language or _is_titled(question) else _INSIDE.finditer(question)
+    names = [found[0] for found in inside if language != "german" or _is_bare(question, found)]
+    if first and language in ("", "english", "german") and (begun := _FIRST.match(question)):
+        names.insert(0, begun[1])
+    if language == "german":
+        names = [name for name in names if not _NOUN.fullmatch(name)]
+    return tuple(dict.fromkeys(name for name in names if not _is_common(name.lower())))
+
+
+def _language_asked(question: str) -> str:
+    """Return the language with most stop words in a question; "" where there is none, or it is English or German."""
+    words = tokenise(question)
+    counts = {language: sum(word in stops for word in words) for language, stops in stop_words().items()}
+    most = max(counts.values())
+    best = [language for language in counts if counts[language] == most]
+    telling = [language for language in ("english", "german") if language in best]
+    return "" if len(telling) > 1 else (telling or best)[0]
+
+
+def _is_titled(question: str) -> bool:
+    """Return whether a question has a stop word with a capital inside a sentence, as a title has: "What Was Paid"."""
+    written = [after for before, after in pairwise(question.split()) if before[-1].isalnum() and after.istitle()]
+    return any(len(word) > 1 and word.lower() in stop_words()["english"] for word in written)
+
+
+def _is_bare(question: str, found: re.Match[str]) -> bool:
+    """Return whether neither an article nor an adjective stands before a German word."""
+    before = question[max(0, found.start() - 40) : found.start()].rstrip().rpartition(" ")[2]
+    is_stop = before in stop_words()["german"]
+    return not (before.islower() and (_ARTICLE if is_stop else _ADJECTIVE).fullmatch(before))
+
+
+def _is_common(word: str) -> bool:
+    return bool(_OPENER.fullmatch(word)) or any(word in stops for stops in stop_words().values())
 
 
 def says_something(term: str) -> bool:
@@ -278,7 +349,7 @@ class NameIndex:
 
 def _has_siblings(name: str) -> bool:
     letters = sum(character.isalpha() for character in name)
-    return letters >= _FEWEST_LETTERS and any(map(str.isdigit, name)) and not is_measure(name)
+    return letters >= _FEWEST_LETTERS and any(map(str.isdigit, name)) and not (is_measure(name) or is_period(name))
 
 
 def _may_be_sibling(name: str, said: str, *, after: str) -> bool:

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from catena.text.names import codes_in, is_measure, says_something
+from catena.text.stems import language_of, stop_words
 from catena.text.words import UNSPACED, normalise_term
 
 Phrase: TypeAlias = tuple[str, ...]
@@ -28,15 +29,12 @@ _SMALL = "of|the|de|la|le|les|du|des|del|della|di|da|do|dos|das|van|von|der|den|
 _INNER = frozenset(_SMALL.split("|"))
 # Words that join others and hardly end a name. They are taken for such where titles print them small or first:
 # "Running without a code" names neither "without a" nor "a code", and "hepatitis A" is a name.
-_JOINING = _INNER.union(
-    re.findall(
-        r"\w+",
-        "a an the and or to in on at as by for from with without into over after during "
-        "das dem ein eine und oder im am zum zur für auf aus bei mit ohne un une à au aux dans sur avec sans pour ou "
-        "el los las en con sin por para o una um uma em com sem il lo gli per senza "
-        "het een op om met zonder og eller med uden i på til och utan",
-    )
-)
+_JOINING = _INNER.union(re.findall(r"\w+",
+    "a an the and or to in on at as by for from with without into over after during "
+    "das dem ein eine und oder im am zum zur für auf aus bei mit ohne un une à au aux dans sur avec sans pour ou "
+    "el los las en con sin por para o una um uma em com sem il lo gli per senza "
+    "het een op om met zonder og eller med uden i på til och utan"
+))  # fmt: skip
 # Words that are large only because a sentence begins with them. Not here: those with which names begin ("La Paz").
 _FIRST = frozenset(re.findall(r"\w+", "a an the der das ein eine un une una in on at as by for from after during"))
 _CAPITALS = "".join(
@@ -116,9 +114,8 @@ def names_in(text: str, *, titles: Sequence[str] = ()) -> tuple[str, ...]:
     names = dict.fromkeys(filter(None, map(name_of, phrases)))
     if len(names) < MOST_NAMES:
         ends = _INNER | _joining_words_of(titles)
-        names |= dict.fromkeys(
-            part for name in names if name.count(" ") > 1 for part in _parts(name.split(" "), ends)
-        )
+        long = [name.split(" ") for name in names if name.count(" ") > 1]
+        names |= dict.fromkeys(part for words in long for part in _parts(words, ends))
     return tuple(islice(names, MOST_NAMES))
 
 
@@ -131,10 +128,8 @@ def name_of(phrase: str) -> str:
 
 def outermost(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names that are inside no other one, word for word, each once, in order."""
-    distinct = dict.fromkeys(names)
-    return tuple(
-        name for name in distinct if not any(name != other and f" {name} " in f" {other} " for other in distinct)
-    )
+    distinct = {name: f" {name} " for name in names}
+    return tuple(a for a, one in distinct.items() if not any(a != b and one in two for b, two in distinct.items()))
 
 
 def without_parenthesis(title: str) -> str:
@@ -273,11 +268,14 @@ def _of_names(text: str) -> dict[str, float]:
 
 
 def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
-    """Yield the words that begin with no capital, and the pairs of them that occur twice."""
+    """Yield the words that begin with no capital and are no stop words, and the pairs of them that occur twice."""
     found = (_ASCII_RUN_OF_WORDS if text.isascii() else _RUN_OF_WORDS).findall(text)
     runs = [run.split(" ") for run in found]
     places = Counter(chain.from_iterable(runs))
-    small = [(word, times) for word, times in places.items() if len(word) >= _SHORTEST_OF_PAIR and word.islower()]
+    language = language_of(tuple(places))
+    stops = stop_words()[language] if language else frozenset[str]()
+    long = ((word, times) for word, times in places.items() if len(word) >= _SHORTEST_OF_PAIR and word not in stops)
+    small = [(word, times) for word, times in long if word.islower()]
     again = {word for word, times in small if times > 1}  # no pair occurs more often than its words
     pairs = Counter(pair for run in runs for pair in pairwise(run) if pair[0] in again and pair[1] in again)
     for (one, other), times in pairs.items():
@@ -299,10 +297,8 @@ def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
     )
     again = {gram: times for gram, times in places.items() if times > 1}
     inside = {part for gram, times in again.items() for part in (gram[1:], gram[:-1]) if again.get(part) == times}
-    terms = {gram: times for gram, times in again.items() if gram not in inside} or {
-        run: 1 for run in runs if len(run) <= _LONGEST_GRAM
-    }
-    for gram, times in terms.items():
+    terms = {gram: times for gram, times in again.items() if gram not in inside}
+    for gram, times in (terms or dict.fromkeys((run for run in runs if len(run) <= _LONGEST_GRAM), 1)).items():
         yield gram, _weight(_PER_CHARACTER * len(gram), times)
 
 

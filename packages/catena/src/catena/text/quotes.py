@@ -22,7 +22,7 @@ from heapq import nsmallest
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from catena.text.words import UNSPACED
+from catena.text.words import PRINTED_WORD, UNSPACED, negates
 
 _ELLIPSIS = re.compile(r"(?:(?<!\s)\s++)?(?:[\[(]\s*+)?(?:…|\.{3,}+|\.(?:\s\.){2,}+)(?:\s*+[\])])?\s*+")
 _MARKED = re.compile(r"[\"'“„«‹‘‚»›「『].*[\"'”“»›’‘«‹」』]", re.DOTALL)  # in quotation marks
@@ -200,9 +200,8 @@ def _across_ellipses(quote: Wording, source: Wording) -> Located | None:
     parts = [part for part in map(Wording, texts) if len(part)]
     if len(parts) == 1:
         found = place_of(parts[0], source)
-        return found and Located(
-            found.start, found.end, "altered" if found.differences else "normalised", found.differences
-        )
+        state: PlaceState = "altered" if found and found.differences else "normalised"
+        return found and Located(found.start, found.end, state, found.differences)
     if not parts or any(len(part) < _LEAST_PART for part in parts):
         return None
     for first in _occurrences(parts[0], source):
@@ -389,20 +388,10 @@ _MARKUP = (
 _SPECIAL = re.compile(rf"{_MARKUP}|[{_DASHES}{_APOSTROPHES}{_INVISIBLE}\u00ba\u02da\u2044\u0130\u03c2\u22c5\u2219]")
 _SPECIAL_OR_NOT_ASCII = re.compile(rf"{_MARKUP}|[A-Za-z][\u0300-\u036f]+|[^\x00-\x7f][\u0300-\u036f\u3099\u309a]*|`")
 
-_LETTER = rf"[^\W\d_{UNSPACED}]"
 _TOKEN = re.compile(
-    rf"(?P<unspaced>[{UNSPACED}])"
-    r"|(?P<number>(?:(?<![\w)\]%°.,])[-+])?(?:(?<![\w.,])[.,])?\d+(?:[.,:']\d+)*)"
-    rf"|(?P<word>{_LETTER}(?:[^\W_{UNSPACED}]|(?<=[^\W_])['_]+(?=[^\W_]))*)"
-    r"|(?P<symbol>[±≤≥≈≠%‰°€£¥×÷√∞→←↑↓✓✔✗✘]|[<>~](?=\s*[-+.]?\d)|(?<!=)=(?!=)|\$(?=\d)|\^(?=[-+]?\d)"
+    PRINTED_WORD + r"|(?P<symbol>[±≤≥≈≠%‰°€£¥×÷√∞→←↑↓✓✔✗✘]|[<>~](?=\s*[-+.]?\d)|(?<!=)=(?!=)|\$(?=\d)|\^(?=[-+]?\d)"
     r"|(?<=\w)/(?=\w)|(?<=\d)-(?=\d))"
 )
-_NEGATIONS = frozenset((
-    "not", "no", "never", "without", "neither", "nor", "cannot", "none", "nothing", "nicht", "kein", "keine",
-    "keinen", "keiner", "keinem", "keines", "nie", "niemals", "ohne", "weder", "ne", "pas", "jamais", "sans", "aucun",
-    "aucune", "non", "mai", "senza", "nunca", "sin", "ningún", "ninguna", "não", "nem", "sem", "не", "нет", "без",
-    "никогда", "不", "没", "無", "无", "未", "勿", "禁",
-))  # fmt: skip
 _NO_UNITS = frozenset((
     "the", "a", "an", "of", "is", "are", "was", "were", "and", "or", "if", "on", "at", "as", "it", "that", "this",
     "with", "from", "for", "then", "than", "when", "und", "oder", "der", "die", "das", "ist", "sind", "mit", "von",
@@ -516,9 +505,8 @@ class Wording:
 
     def _near(self, index: int) -> bool:
         """Say whether the word may be the unit of the word before it."""
-        return (
-            len(self._found[index][0]) <= _LONGEST_UNIT and self._found[index][1] - self._end(index - 1) <= _UNIT_GAP
-        )
+        last = self._end(index - 1)
+        return len(self._found[index][0]) <= _LONGEST_UNIT and self._found[index][1] - last <= _UNIT_GAP
 
 
 def _folded(text: str) -> str:
@@ -530,7 +518,7 @@ def _kind(spelling: str, group: str, gap: str, last: QuoteToken | None) -> Kind:
     folded = _folded(spelling)
     if group in ("number", "symbol"):
         return "number" if group == "number" else "symbol"
-    if folded in _NEGATIONS or folded.endswith("n't"):
+    if negates(folded):
         return "negation"
     if any(map(str.isdigit, spelling)):
         return "number"  # a code, as HX210
@@ -592,8 +580,6 @@ def _respelled(text: str) -> str:
 
 
 _REPLACED: dict[str, Callable[[str], str]] = {
-    "dropped": lambda _: "",
-    "space": lambda _: " ",
-    "power": lambda _: "^",
+    "dropped": lambda _: "", "space": lambda _: " ", "power": lambda _: "^",
     "raised": lambda text: "^" + text.translate(_RAISED),
-}
+}  # fmt: skip

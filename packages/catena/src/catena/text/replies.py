@@ -97,12 +97,9 @@ _FENCE_OPENS = re.compile(r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]
 _TAGGED = re.compile(r"<(?P<tag>\w{1,30})>")
 _JSON_STRING = re.compile(r'\s*+"(?:[^"\\]++|\\.)*+"\s*+', re.DOTALL)
 _WRITTEN_AGAIN = 2  # times that JSON may be in a JSON string
-_WRAPS = tuple(
-    zip(
-        ("```", "**", "__", '"', "'", "`", *"“‘«„「『《"),
-        ("```", "**", "__", '"', "'", "`", *"”’»“」』》"),
-        strict=True,
-    )
+_WRAPS = (
+    *((mark, mark) for mark in ("```", "**", "__", '"', "'", "`")),
+    *zip("“‘«„「『《", "”’»“」』》", strict=True),
 )
 
 

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from html import escape
 from html.parser import HTMLParser
-from itertools import accumulate, pairwise
+from io import StringIO
+from itertools import accumulate, groupby, pairwise
+from operator import add
+from typing import Any
 
+from catena.model.errors import needs
 from catena.model.merged_cells import Merged, Row, header_rows, moved, title_rows, unmerged
+from catena.model.places import SEPARATOR
 from catena.text.headings import plain_title
+from catena.text.periods import timing_of
 
 _OPENING = re.compile(r"<table\b", re.IGNORECASE)
 _BREAK = re.compile(r"<br\b[^<>]*+>", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]+")
 _RULE = re.compile(r"\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)*+\|?\s*+$")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
+_TOTAL = re.compile(r"(?:total\b|net cash .*\bactivities|\Z)", re.IGNORECASE)
+_EMPTY = re.compile(r"(?:commitments|contingenc)", re.IGNORECASE)  # rows of balance sheets without an amount
+_INDENT = re.compile(r"\|? ?(\u2003++)")
 _UNSEEN = frozenset({"script", "style", "template"})
 MAX_HEADER = 1_000  # characters: a header is repeated with each later piece of its table
+LONGEST_CAPTION = 200  # characters of a paragraph above a table that is taken for its caption
 MAX_FILLED = 500_000  # cells that the rows of one pipe table may lack
 MAX_COLUMNS = 200  # of a table; a colspan may claim any number
 MAX_ROWSPAN = 1_000
@@ -30,7 +44,17 @@ _QUANTITIES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
+class _Group:
+    """A name over the rows below it: how far it is indented, whether it says a time, and whether they are further."""
+
+    name: str
+    indent: int
+    is_time: bool = False
+    indented: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots, for what is kept
 class TableGrid:
     """A table as read, and its place in the text.
 
@@ -41,6 +65,7 @@ class TableGrid:
         rows: cells as they read, without marks of Markdown; rows are as wide as the header.
         row_starts: where each row begins; the last one ends at `end`.
         caption: of an HTML table; that of a pipe table is text before it.
+        indents: how far each row's label is indented, in em spaces; none where no row is.
     """
 
     start: int
@@ -50,12 +75,61 @@ class TableGrid:
     rows: tuple[Row, ...]
     row_starts: tuple[int, ...]
     caption: str = ""
+    indents: tuple[int, ...] = ()
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The place of each row in the text."""
+        return tuple(pairwise((*self.row_starts, self.end)))
+
+    @cached_property
+    def paths(self) -> tuple[Row, ...]:
+        """The names of the groups above each row, outermost first, and its own label last; "" for a row without."""
+        rows = zip(self.open_groups, self.rows, strict=True)
+        return tuple((*(group.name for group in groups), row[0] if row else "") for groups, row in rows)
+
+    @cached_property
+    def open_groups(self) -> tuple[tuple[_Group, ...], ...]:
+        """The groups above each row, outermost first.
+
+        A row of nothing but a label names a group. Its members are indented below it; where they are not, they reach
+        to the next group, to a row without a label, or to a total, these two included. A group that is nothing but
+        a year, or another time, holds other groups and ends at the next time.
+        """
+        groups: list[_Group] = []
+        found: list[tuple[_Group, ...]] = []
+        was_group = ends = False
+        for number, row in enumerate(self.rows):
+            label = row[0] if row else ""
+            names = len(row) > 1 and bool(label) and not (any(row[1:]) or _EMPTY.match(label))
+            indent = self.indents[number] if self.indents else 0
+            is_time = names and not timing_of(label)[1].strip(" :")
+            if groups and label:
+                groups[-1].indented |= was_group and indent > groups[-1].indent
+            if ends:
+                groups.pop()
+            while groups and label and not (was_group and indent >= groups[-1].indent):
+                group = groups[-1]
+                level = indent == group.indent
+                inner = 2 * (group.is_time - is_time) + label.endswith(":") - group.name.endswith(":")
+                if indent > group.indent or (level and not group.indented and (not names or inner > 0)):
+                    break  # "Current assets:" is a part of "ASSETS"
+                groups.pop()
+                was_group = False
+                if names and level and not inner:
+                    break
+            found.append(tuple(groups))
+            open_ended = not groups or groups[-1].indented or groups[-1].is_time
+            ends = not (names or open_ended) and _TOTAL.match(label) is not None
+            was_group = names
+            if names:
+                groups.append(_Group(label, indent, is_time))
+        return tuple(found)
 
     def rows_in(self, start: int, end: int) -> tuple[Row, ...]:
         """Return the rows of which a part lies in [start, end)."""
-        ends = (*self.row_starts, self.end)[1:]
-        spans = zip(self.rows, self.row_starts, ends, strict=True)
-        return tuple(row for row, first, last in spans if first < end and last > start)
+        rows = zip(self.rows, self.spans, strict=True)
+        return tuple(row for row, (first, last) in rows if first < end and last > start)
 
 
 def read_table(text: str, start: int, end: int) -> list[TableGrid]:
@@ -64,26 +138,39 @@ def read_table(text: str, start: int, end: int) -> list[TableGrid]:
     None is one whose rows lack more than `MAX_FILLED` cells: short rows below a wide header would cost its square.
     """
     if text[start:end].lstrip().startswith("<") and _OPENING.search(text, start, end):
-        return _html_grids(text, start, end)
+        return _HtmlTables(text[start:end], start).found
     lines = list(_LINE.finditer(text, start, end))
     written = [[plain_title(_BREAK.sub(" ", cell)) for cell in split_row(line[0])] for line in lines]
     lacking = sum(max(0, len(written[1]) - len(row)) for row in written)
     return [_pipe_grid(lines, written, start, end)] if lacking <= MAX_FILLED else []
 
 
+def cell_spans(line: str) -> list[tuple[int, int]]:
+    """Return where the cells of a line of a pipe table begin and end, as GFM has it: outer pipes are optional."""
+    borders = [match.start() for match in _CELL_BORDER.finditer(line)]
+    spans = [(a + 1, b) for a, b in pairwise([-1, *borders, len(line)])]
+    for outer in (0, -1):
+        if len(spans) > 1 and not line[slice(*spans[outer])].strip():
+            del spans[outer]
+    return spans
+
+
 def split_row(line: str) -> list[str]:
-    """Split a line of a pipe table into cells, as GFM does: outer pipes are optional, an escaped one is no border."""
-    cells = [cell.replace("\\|", "|") for cell in _CELL_BORDER.split(line.strip())]
-    if len(cells) > 1 and not cells[0].strip():
-        del cells[0]
-    if len(cells) > 1 and not cells[-1].strip():
-        del cells[-1]
-    return cells
+    """Split a line of a pipe table into cells; an escaped pipe is no border."""
+    line = line.strip()
+    return [line[start:end].replace("\\|", "|") for start, end in cell_spans(line)]
 
 
 def cells_of(line: str) -> Row:
     """Return the cells of one line of a pipe table, without the marks around their texts."""
     return tuple(cell.strip(" *_`") for cell in split_row(line))
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """Write one row, pipes escaped and white space made single, but for em spaces that indent a label."""
+    written = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    indents = ("\u2003" * (len(cell) - len(cell.lstrip("\u2003"))) for cell in cells)
+    return "| " + " | ".join(map(add, indents, written)) + " |"
 
 
 def is_rule(line: str) -> bool:
@@ -109,12 +196,42 @@ def table_values(text: str) -> Row:
     return tuple(cell for row in table_rows(text) for cell in row[1:] if cell)
 
 
-def header_at(text: str, grids: Iterable[TableGrid], place: int) -> str:
-    """Return the header, at most `MAX_HEADER` of it, of the table whose rows go on at a place; "" where none do."""
+def header_at(text: str, grids: Iterable[TableGrid], place: int, before: int = 0) -> str:
+    """Return what a reader needs above rows of a table that go on at a place; "" where none do.
+
+    That is the caption that stands after `before`, the header, at most `MAX_HEADER` of it, and of a pipe table the
+    names of the groups that are open there. A place inside a row adds the row's label and a border for each cell
+    before it, and then a space: the text goes on in that line.
+    """
     for grid in grids:
-        if grid.body_start <= place < grid.end:
-            return text[grid.start : min(grid.body_start, grid.start + MAX_HEADER)].rstrip()
+        if not grid.body_start <= place < grid.end:
+            continue
+        parts = [text[grid.start : min(grid.body_start, grid.start + MAX_HEADER)].rstrip()]
+        caption = caption_above(text, before, grid.start)
+        if text[grid.start] != "<":
+            row = bisect_right(grid.row_starts, place) - 1
+            names = ("\u2003" * group.indent + group.name for group in grid.open_groups[row])
+            parts += [table_row([name, *[""] * (len(grid.header) - 1)]) for name in names]
+            if read := text[grid.row_starts[row] : place].lstrip():
+                borders = len(_CELL_BORDER.findall(read)) - read.startswith("|")
+                label = grid.paths[row][-1][:LONGEST_CAPTION] if borders else ""
+                parts.append(table_row([label, *[""] * borders])[:-1])
+        return "\n".join([*filter(None, [caption]), *parts])
     return ""
+
+
+def caption_above(text: str, start: int, end: int) -> str:
+    """Return the paragraph above a table, as one line, where it is short and no heading, else "".
+
+    It stands behind `start`, or announces the table with a colon.
+    """
+    first = max(0, end - 2 * LONGEST_CAPTION)
+    above = text[first:end].rstrip().replace("\r\n", "\n")
+    paragraph = above.rpartition("\n\n")[2]
+    caption = " ".join(paragraph.split())
+    own = first + len(above) - len(paragraph) >= start or caption.endswith(":")
+    is_plain = not caption.startswith(("#", "|", "<", "!", "-", "="))
+    return caption if own and is_plain and len(caption) <= LONGEST_CAPTION else ""
 
 
 def is_quantity(cell: str) -> bool:
@@ -127,18 +244,15 @@ def _pipe_grid(lines: Sequence[re.Match[str]], written: Sequence[Sequence[str]],
     width = len(written[1])
     head, *body = [tuple([*row, *[""] * width][:width]) for row in (written[0], *written[2:])]
     starts = [line.start() for line in lines[2:]]
+    indents = [len(match[1]) if (match := _INDENT.match(line[0])) else 0 for line in lines[2:]]
     header = [head]
     if body and _continues_header(head, body[0]):
-        header, body, starts = [head, body[0]], body[1:], starts[1:]
+        header, body, starts, indents = [head, body[0]], body[1:], starts[1:], indents[1:]
     names = unmerged(header, _groups(head) if len(header) > 1 else (), header=len(header))[0]
     return TableGrid(
-        start=start,
-        end=end,
-        body_start=starts[0] if starts else end,
-        header=names,
-        rows=tuple(body),
-        row_starts=tuple(starts),
-    )
+        start=start, end=end, body_start=starts[0] if starts else end, header=names, rows=tuple(body),
+        row_starts=tuple(starts), indents=tuple(indents) if any(indents) else (),
+    )  # fmt: skip
 
 
 def _continues_header(head: Row, below: Row) -> bool:
@@ -165,29 +279,12 @@ def _groups(head: Row) -> Iterator[Merged]:
             yield Merged(0, place, 1, following - place)
 
 
-def _html_grids(text: str, start: int, end: int) -> list[TableGrid]:
-    """Read the tables of an HTML block; a table inside a cell is text of this cell."""
-    reader = _Reader(text[start:end], start)
-    return [
-        TableGrid(
-            start=first,
-            end=last,
-            body_start=rows.starts[0] if rows.starts else last,
-            header=rows.header,
-            rows=rows.rows,
-            row_starts=rows.starts,
-            caption=rows.caption,
-        )
-        for first, last, rows in reader.found
-    ]
-
-
-class _Reader(HTMLParser):
-    """Finds the outermost tables of some HTML: start, end, and what each says."""
+class _HtmlTables(HTMLParser):
+    """Finds the outermost tables of some HTML; a table inside a cell is text of this cell."""
 
     def __init__(self, html: str, offset: int) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[tuple[int, int, HtmlRows]] = []
+        self.found: list[TableGrid] = []
         self._html, self._offset = html, offset
         self._lines = list(accumulate((len(line) + 1 for line in html.split("\n")), initial=offset))
         self._table = HtmlTable()
@@ -227,7 +324,11 @@ class _Reader(HTMLParser):
             self._table.add(" ".join(data.split()))
 
     def _end(self, at: int) -> None:
-        self.found.append((self._start, at, self._table.finish()))
+        read = self._table.finish()
+        self.found.append(TableGrid(
+            start=self._start, end=at, body_start=read.starts[0] if read.starts else at, header=read.header,
+            rows=read.rows, row_starts=read.starts, caption=read.caption,
+        ))  # fmt: skip
         self._depth = 0
 
 
@@ -382,6 +483,151 @@ def _header(rows: Sequence[Sequence[str]], heads: Sequence[Sequence[bool]], merg
 
 def _number(values: Mapping[str, str], name: str, at_most: int) -> int:
     text = values.get(name, "").strip()
-    return (
-        min(max(int(text), 1), at_most) if text.isdecimal() and len(text) < 10 else 1 if len(text) < 10 else at_most
-    )
+    if len(text) >= 10:
+        return at_most
+    return min(max(int(text), 1), at_most) if text.isdecimal() else 1
+
+
+_BRACKETS = re.compile(r"[(\[]([^()\[\]]++)[)\]]")
+_UNIT = re.compile(r"\b(?:thousand|million|billion|percent|except|dollar|euro|share)s?\b|[$€£¥%]", re.IGNORECASE)
+_IN_WORDS = re.compile(r"in (?:[\w.$€£]++ )?(?:thousand|million|billion)s\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCell:
+    """A cell that is not empty, and where it stands.
+
+    Attributes:
+        row: the names of the groups above its row, outermost first, and the row's own label last.
+        column: the levels of the column's name, from the top.
+        text: as printed.
+        start, end: its place in the text that was read, half-open; of a cell of HTML that of its row.
+    """
+
+    row: Row
+    column: Row
+    text: str
+    start: int
+    end: int
+
+    @property
+    def number(self) -> float | None:
+        """The value as a number, below 0 in brackets or behind a minus; None for words, dashes and ranges."""
+        found = _NUMBER.findall(self.text)
+        if len(found) != 1 or any(map(str.isalpha, self.text)):
+            return None
+        value = float(found[0].replace(",", ""))
+        return -value if self.text.lstrip(" $€£¥")[:1] in {"(", "-", "−", "–"} else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table by the paths of its rows and columns.
+
+    Attributes:
+        title: what stands above it; "" where nothing does.
+        unit: what its values are in, as printed: "in thousands, except per share data".
+        labels: the name of the column of labels.
+        columns: the path of each column of values.
+        rows: the path of each row, those that only name a group included.
+        cells: from left to right and from the top down.
+    """
+
+    title: str
+    unit: str
+    labels: str
+    columns: tuple[Row, ...]
+    rows: tuple[Row, ...]
+    values: tuple[Row, ...]
+    cells: tuple[TableCell, ...]
+
+    def markdown(self) -> str:
+        """Return the table as Markdown, with one header row and the path of each row as its label."""
+        header, *rows = self._lines()
+        return "\n".join(map(table_row, (header, ["---"] * len(header), *rows)))
+
+    def csv(self) -> str:
+        """Return the table as CSV (RFC 4180), with one header row and the path of each row as its label."""
+        out = StringIO()
+        csv.writer(out).writerows(self._lines())
+        return out.getvalue()
+
+    def html(self) -> str:
+        """Return the table as HTML: a row for each level of the header, one cell for a name over several columns."""
+        depth = max((len(path) for path in self.columns), default=1)
+        unit = f"({self.unit})" if self.unit and self.unit not in self.title else ""
+        lines = [f"<caption>{escape(' '.join(filter(None, (self.title, unit))))}</caption>"]
+        for level in range(depth):
+            first = f"<th>{escape(self.labels)}</th>" if level == depth - 1 else "<th></th>"
+            names = groupby(self.columns, lambda path, level=level: (path[: level + 1], len(path) > level))  # type: ignore[misc]
+            cells = [(path[level] if is_named else "", len(list(of))) for (path, is_named), of in names]
+            spans = "".join(f'<th colspan="{width}">{escape(name)}</th>' for name, width in cells)
+            lines.append(f"<tr>{first}{spans}</tr>")
+        for label, *row in self._lines()[1:]:
+            lines.append(f"<tr><th>{escape(label)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>")
+        return "\n".join(("<table>", *lines, "</table>"))
+
+    def pandas(self) -> Any:
+        """Return the table as a `pandas.DataFrame` of texts, its paths as index and columns.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        with needs("pandas"):
+            from pandas import DataFrame
+
+        (_, *names), *body = self._lines()
+        return DataFrame([row[1:] for row in body], index=[row[0] for row in body], columns=names)
+
+    def _lines(self) -> list[Row]:
+        """Return the header, and the rows that have values, each with its path as its label."""
+        body = ((_joined(path), *cells) for path, cells in zip(self.rows, self.values, strict=True) if any(cells))
+        return [(self.labels, *map(_joined, self.columns)), *body]
+
+
+def read_value(text: str, grid: TableGrid, *, title: str = "", before: int = 0) -> Table:
+    """Return a table that `read_table` found as a value.
+
+    Args:
+        text: that the table stands in.
+        grid: the table.
+        title: of what it stands in, where it has none of its own.
+        before: where the text above it begins that may be its caption.
+    """
+    caption = grid.caption or caption_above(text, before, grid.start)
+    labels, *names = grid.header or ("",)
+    unit = next((found for part in (labels, caption, title) if (found := _unit_in(part))), "")
+    columns = tuple(tuple(name.split(SEPARATOR)) if name else () for name in names)
+    cells: list[TableCell] = []
+    for path, row, (start, end) in zip(grid.paths, grid.rows, grid.spans, strict=True):
+        named = zip(columns, row[1:], _spans(text, start, end, len(row))[1:], strict=True)
+        cells += [TableCell(row=path, column=name, text=cell, start=a, end=b) for name, cell, (a, b) in named if cell]
+    return Table(
+        title=caption if caption and caption.strip("()[]") != unit else title, unit=unit, labels=labels,
+        columns=columns, rows=grid.paths, values=tuple(row[1:] for row in grid.rows), cells=tuple(cells),
+    )  # fmt: skip
+
+
+def _unit_in(text: str) -> str:
+    """Return what stands in brackets and says a unit, or a text that does without brackets."""
+    plain = plain_title(text[:LONGEST_CAPTION])
+    said = next((found for found in _BRACKETS.findall(plain) if _UNIT.search(found)), "")
+    return said.strip() or (plain if _IN_WORDS.match(plain) else "")
+
+
+def _spans(text: str, start: int, end: int, width: int) -> list[tuple[int, int]]:
+    """Return the place of each cell of a row, without the white space around it; of HTML that of the row."""
+    line = text[start:end].rstrip()
+    if line.startswith("<"):
+        return [(start, start + len(line))] * width
+    found = []
+    for a, b in cell_spans(line):
+        cell = line[a:b]
+        first = start + a + len(cell) - len(cell.lstrip())
+        found.append((first, max(first, start + a + len(cell.rstrip()))))
+    return (found + [(end, end)] * width)[:width]
+
+
+def _joined(path: Sequence[str]) -> str:
+    return SEPARATOR.join(filter(None, path))

@@ -39,6 +39,25 @@ _KEY = 6  # characters
 _EDGES = " .,;:!?\"'`*|()[]{}<>«»\u3001\u3002\u300c\u300d\uff1a"
 
 
+# A character of a script without spaces, a number with its sign, a word with its apostrophes: what a copy must keep.
+PRINTED_WORD = (
+    rf"(?P<unspaced>[{UNSPACED}])"
+    r"|(?P<number>(?:(?<![\w)\]%°.,])[-+])?(?:(?<![\w.,])[.,])?\d+(?:[.,:']\d+)*)"
+    rf"|(?P<word>[^\W\d_{UNSPACED}](?:[^\W_{UNSPACED}]|(?<=[^\W_])['_]+(?=[^\W_]))*)"
+)
+_NEGATIONS = frozenset((
+    "not", "no", "never", "without", "neither", "nor", "cannot", "none", "nothing", "nicht", "kein", "keine",
+    "keinen", "keiner", "keinem", "keines", "nie", "niemals", "ohne", "weder", "ne", "pas", "jamais", "sans", "aucun",
+    "aucune", "non", "mai", "senza", "nunca", "sin", "ningún", "ninguna", "não", "nem", "sem", "не", "нет", "без",
+    "никогда", "不", "没", "無", "无", "未", "勿", "禁",
+))  # fmt: skip
+
+
+def negates(word: str) -> bool:
+    """Return whether a word in small letters is "not" or its like."""
+    return word in _NEGATIONS or word.endswith("n't")
+
+
 def folded(text: str) -> str:
     """Return the text in NFKC with case folded: equal for spellings that differ in case or width only."""
     if text.isascii():
@@ -67,6 +86,11 @@ def tokenise(text: str) -> list[str]:
         else:
             words.append(run)
     return words
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word of `tokenise` is of a script without spaces: one character, or a pair of neighbours."""
+    return bool(_UNSPACED_CHARACTER.match(word))
 
 
 def word_keys(text: str) -> list[str]:
@@ -223,6 +247,5 @@ def _is_no_stop(text: str, start: int, stop: int, after: int) -> bool:
     found = _WORD_BEFORE.search(text, max(start, stop - 12), stop)
     word = found.group().lower() if found else ""
     line_begins = found is not None and text[max(start, stop - 24) : found.start()].rpartition("\n")[2].strip() == ""
-    return (
-        bool(_ABBREVIATION.fullmatch(word)) or (len(word) == 1 and word.isalpha()) or (word.isdigit() and line_begins)
-    )
+    is_initial, is_ordinal = len(word) == 1 and word.isalpha(), word.isdigit() and line_begins
+    return bool(_ABBREVIATION.fullmatch(word)) or is_initial or is_ordinal

@@ -70,6 +70,8 @@ function hitCard(hit, most, question) {
       make("h3", { dir: "auto" }, hit.citation), make("span", { class: "score" }, fixed(hit.score))),
     hit.parts.length ? [partsBar(hit, most), make("p", { class: "soft" }, sumOf(hit))] : null,
     ways(hit), terms, passage(hit.text, hit.preview, question),
+    hit.page ? folded("The page, with the passage marked",
+      make("img", { src: hit.page, class: "page", alt: `Page of ${hit.citation}, the passage marked` })) : null,
     make("p", { class: "soft", dir: "auto" }, `${hit.kind === "text" ? "" : `${hit.kind}, `}${hit.document}`));
 }
 

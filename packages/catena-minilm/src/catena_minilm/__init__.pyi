@@ -1,0 +1,3 @@
+from .embedder import MiniLMEmbedder as MiniLMEmbedder
+
+__version__: str

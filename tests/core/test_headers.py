@@ -1,0 +1,144 @@
+"""Names inside titles, file names and first lines: what tells a document from its neighbours, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.effects import FindNames
+from catena.library import Library
+from catena.model import Document, Name, Ranking
+from catena.text import HeaderNames, header_of, without_wider
+
+SITES = (
+    "Privacy policy of {}",
+    ("fish.com", "ask.org", "Blue Lake", "Salt Inc", "TALLTREE", "HX-200", "b.net", "Oak"),
+)
+
+
+@pytest.fixture(scope="module")
+def sites() -> HeaderNames:
+    template, names = SITES
+    return HeaderNames(
+        {name: header_of(template.format(name), f"/in/{number}.md", "") for number, name in enumerate(names)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("fish.com: who sees my data?", "fish.com"),
+        ("Does fish share data?", "fish.com"),  # the site by its name
+        ("does salt sell data?", "Salt Inc"),  # the company without what it is
+        ("blue lake", "Blue Lake"),
+        ("BLUELAKE data", "Blue Lake"),
+        ("what Blue-Lake keeps", "Blue Lake"),
+        ("the Tall Tree policy", "TALLTREE"),
+        ("an hx200", "HX-200"),
+        ("What is in the privacy policy?", None),  # the template
+    ],
+)
+def test_what_distinguishes_a_title_is_a_name_in_any_spelling(
+    sites: HeaderNames, question: str, found: str | None
+) -> None:
+    assert [name.documents for name in sites.names_in(question)] == ([(found,)] if found else [])
+
+
+def test_the_longest_run_of_a_header_is_the_name() -> None:
+    courts = HeaderNames({
+        "a": header_of("law-1", "law-1.md", "IN THE PRESTON, LANCASTER, COURT\nThe People v. T. Jackson"),
+        "b": header_of("law-2", "law-2.md", "**Preston, Oakham, Court**"),
+        "c": header_of("law-3", "law-3.md", "Salford Court\nv. R. Jackson"),
+        "d": header_of("law-4", "law-4.md", "Derby Court"),
+    })  # fmt: skip
+    said = courts.names_in("By judgments of Preston, Lancaster, Court and Salford Court, who is T. Jackson?")
+    assert said == (
+        Name("preston, lancaster, court", ("a",)), Name("salford court", ("c",)), Name("t. jackson", ("a",)),
+    )  # fmt: skip
+    assert without_wider(said) == said[:2]
+
+
+def test_of_two_names_the_narrower_is_kept_and_each_set_of_documents_once() -> None:
+    wide, narrow, same = Name("acme", ("a", "b")), Name("acme pump", ("a",)), Name("pump", ("a",))
+    assert without_wider((wide, narrow, same)) == (narrow,)
+    assert without_wider((wide, same), (narrow,)) == ()
+    assert without_wider((wide,)) == (wide,)
+
+
+def test_numbers_of_files_and_periods_are_no_names() -> None:
+    headers = {"a": header_of("0000764478-23-000041", "3M_2023Q4_10K.pdf", "16 MHz"), "b": header_of("B", "b.md", "")}
+    names = HeaderNames(headers)
+    assert names.names_in("000041 of 2023Q4 at 16 MHz") == ()
+    assert names.names_in("the sales of 3M") == (Name("3m", ("a",)),)
+
+
+def test_of_several_documents_those_of_the_period_are_told() -> None:
+    files = ("ACME_2022_10K", "ACME_2023_10K", "ACME_2023Q2_10Q", "other", "more", "x1a", "x2a", "x3a", "x4a")
+    names = HeaderNames({file: header_of("", f"{file}.pdf", "") for file in files})
+    (acme,) = names.names_in("Acme")
+    assert acme.documents == files[:3]
+    assert names.of_periods(acme, "sales in FY2022") == files[:1]
+    assert names.of_periods(acme, "sales in Q2 of fiscal 2023") == files[2:3]
+    assert names.of_periods(acme, "sales in 2023") == files[1:3]
+    assert names.of_periods(acme, "sales in 2019") == names.of_periods(acme, "sales") == ()
+
+
+PARTS = st.lists(
+    st.sampled_from(["Ab", "ab", "c", "Dé", "1", "漢", " ", "-", ".", ": ", "\n", "İ", "ß"]), max_size=8
+).map("".join)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), PARTS, max_size=6), PARTS)
+def test_names_stand_in_the_question_and_their_documents_are_few(titles: dict[str, str], question: str) -> None:
+    names = HeaderNames({document: header_of(title, "", "") for document, title in titles.items()})
+    for name in names.names_in(question):
+        assert 1 <= len(name.documents) <= len(titles) ** 0.5
+        assert len(titles) > 1
+        assert {*name.documents} <= {*titles}
+
+
+RECORD = "**{town} General Hospital**\n\nPatient: {patient}\n\n## Findings\n\nThe pulse was {pulse} a minute.{more}\n"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    towns = ("Ashby", "Corby", "Derby", "Formby", "Grimsby", "Rugby", "Selby", "Tenby", "Wetherby")
+    with Library.open(tmp_path_factory.mktemp("headers") / "library") as opened:
+        for number, town in enumerate(towns):
+            more = " He was moved here from Wetherby, to play rugby." if number < 5 else ""
+            text = RECORD.format(town=town, patient=f"{town[0]}. Smith", pulse=60 + number, more=more)
+            opened.add(Document(id=town.lower(), text=text, title=f"record-{number}"))
+        yield opened
+
+
+def first(found: Ranking, k: int) -> list[str]:
+    return [hit.chunk.document_id for hit in found.hits[:k]]
+
+
+def test_two_names_of_first_lines_take_turns_and_are_shown(library: Library) -> None:
+    question = "Whose pulse was higher, that of Derby General Hospital or that of Tenby General Hospital?"
+    found = library.search(question)
+    assert first(found, 2) == ["derby", "tenby"]
+    assert [[way.view for way in hit.provenance if way.route == "name"] for hit in found.hits[:2]] == [
+        ["derby general hospital"], ["tenby general hospital"],
+    ]  # fmt: skip
+    assert not any(
+        way.route == "name" for hit in library.search(question, by_name=False).hits for way in hit.provenance
+    )
+
+
+def test_a_name_that_other_texts_print_as_often_tells_no_document(library: Library) -> None:
+    assert library.store.names(FindNames(query="the pulse in Wetherby")).parts == ()
+    assert library.store.names(FindNames(query="the pulse in Selby")).parts == (Name("selby", ("selby",)),)
+
+
+def test_a_name_with_a_capital_is_not_the_everyday_word(library: Library) -> None:
+    assert library.store.names(FindNames(query="the pulse in rugby")).parts == ()
+    assert library.store.names(FindNames(query="the pulse in Rugby")).parts == (Name("rugby", ("rugby",)),)
+
+
+def test_entities_are_looked_for_in_headers(library: Library) -> None:
+    assert first(library.search("What was the pulse?", entities=["Grimsby General Hospital"]), 1) == ["grimsby"]
