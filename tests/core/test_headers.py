@@ -68,6 +68,22 @@ def test_of_two_names_the_narrower_is_kept_and_each_set_of_documents_once() -> N
     assert without_wider((wide,)) == (wide,)
 
 
+def test_words_that_any_question_may_say_name_no_document() -> None:
+    guides = HeaderNames({name: header_of(name, "a.md", "") for name in ("How to Order Parts", "Was ist neu?", "Pump")})
+    assert guides.names_in("How often must the bearings be greased?") == ()
+    assert guides.names_in("Was ist der Druck?") == ()
+    assert guides.names_in("how to order seals") == (Name("how to order", ("How to Order Parts",)),)
+
+
+def test_a_word_of_the_first_lines_is_a_name_by_its_capital_alone() -> None:
+    clubs = HeaderNames({
+        "a": header_of("Club Rules", "a.md", "# Club Rules\n\n## Fees\n\nMembers pay."), "b": ("Pool Rules", "B"),
+    })  # fmt: skip
+    assert clubs.names_in("What are the fees per year?") == ()
+    assert [name.text for name in clubs.names_in("the year of Fees, and the club")] == ["fees"]
+    assert [name.text for name in clubs.names_in("who runs the club?")] == ["club"]
+
+
 def test_numbers_of_files_and_periods_are_no_names() -> None:
     headers = {"a": header_of("0000764478-23-000041", "3M_2023Q4_10K.pdf", "16 MHz"), "b": header_of("B", "b.md", "")}
     names = HeaderNames(headers)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from catena.model import Name
-from catena.text.names import is_measure, says_something
+from catena.text.names import is_common, is_measure, says_something
 from catena.text.periods import is_period, periods_in
 from catena.text.words import UNSPACED, folded, normalise_term
 
@@ -64,7 +64,9 @@ def _first_lines(text: str) -> list[str]:
 class HeaderNames:
     """Documents by the word runs of their headers that few others share, to be asked with whole questions.
 
-    A name begins and ends with a word that the header writes with a capital or a digit.
+    Words that any question may say, as "how" of "How to order", are no name, nor is one word of the first lines that
+    a question writes without a capital: "fees". A name begins and ends with a word that the header writes with a
+    capital or a digit.
 
     Args:
         headers: document id -> what `header_of` returns.
@@ -77,6 +79,7 @@ class HeaderNames:
         self._as_one: defaultdict[str, list[int]] = defaultdict(list)  # places, by words that are written as one
         numbers: list[int] = []
         may_end: list[bool] = []
+        in_titles: list[bool] = []  # or file names
         sizes: list[int] = []
         for lines in headers.values():
             words = _WORD_OR_END.findall("\n".join((*lines, "")))
@@ -85,9 +88,12 @@ class HeaderNames:
             self._join(forms, own, len(numbers))
             numbers += [self._numbers.setdefault(form, len(self._numbers)) for form in forms]
             may_end += own
+            of_titles = len(_WORD_OR_END.findall("\n".join(lines[:2])))
+            in_titles += [at < of_titles for at in range(len(words))]
             sizes.append(len(words))
         # of each word in order: its number, whether a name may begin or end there, and its document
         self._words, self._ends = np.array(numbers, np.int32), np.array(may_end, bool)
+        self._in_titles = np.array(in_titles, bool)
         self._owners = np.repeat(np.arange(len(sizes)), sizes)
         places = np.flatnonzero(self._ends)
         self._places = places[np.argsort(self._words[places], kind="stable")]
@@ -114,11 +120,13 @@ class HeaderNames:
         is_cased = _CASED.search(text) is not None
         for start, end, places in self._runs(text):
             written = text[start:end]
-            if is_cased and written.islower() and not (_JOINED.search(written) or _DIGIT.search(written)):
+            is_plain = written.islower() and not (_JOINED.search(written) or _DIGIT.search(written))
+            if is_plain and (is_cased or (written.isalpha() and not self._in_titles[places].any())):
                 continue
             name, bearers = normalise_term(written), np.unique(self._owners[places])
             is_measured = is_measure(name) and not (written.isupper() and written.isalnum())  # but "3M"
-            if len(bearers) <= self._most and says_something(name) and not (is_period(name) or is_measured):
+            tells = says_something(name) and not (is_period(name) or is_measured or all(map(is_common, name.split())))
+            if len(bearers) <= self._most and tells:
                 found[name] = tuple(self._ids[bearer] for bearer in bearers)
         return tuple(Name(name, documents) for name, documents in found.items())
 

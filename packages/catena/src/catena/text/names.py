@@ -147,7 +147,7 @@ def names_by_case(question: str, *, first: bool = False) -> tuple[str, ...]:
         names.insert(0, begun[1])
     if language == "german":
         names = [name for name in names if not _NOUN.fullmatch(name)]
-    return tuple(dict.fromkeys(name for name in names if not _is_common(name.lower())))
+    return tuple(dict.fromkeys(name for name in names if not is_common(name.lower())))
 
 
 def _language_asked(question: str) -> str:
@@ -173,7 +173,8 @@ def _is_bare(question: str, found: re.Match[str]) -> bool:
     return not (before.islower() and (_ARTICLE if is_stop else _ADJECTIVE).fullmatch(before))
 
 
-def _is_common(word: str) -> bool:
+def is_common(word: str) -> bool:
+    """Return whether a word in lower case is a stop word of any language, or one that questions begin with."""
     return bool(_OPENER.fullmatch(word)) or any(word in stops for stops in stop_words().values())
 
 
