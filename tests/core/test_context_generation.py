@@ -307,9 +307,6 @@ def test_without_a_title_the_summaries_go_on():
     assert all(found.section_summaries)
 
 
-# determinism and journal
-
-
 # into the entry
 
 

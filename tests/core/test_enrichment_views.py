@@ -192,9 +192,6 @@ def test_section_name_is_the_path_without_the_documents_title():
     assert section_name(replace(chunk, path=()), "t") == ""
 
 
-# dry runs
-
-
 # what a failure costs
 
 
