@@ -89,7 +89,7 @@ def merge_terms(*lists: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     said = [terms for terms in lists if terms]
     if len({len(terms) for terms in said}) > 1:
         raise ParameterError("lengths of the lists of terms", [len(terms) for terms in said], "equal, or 0")
-    merged = (reduce(or_, map(Counter, of_chunk)) for of_chunk in zip(*said, strict=True))
+    merged: Iterator[Counter[str]] = (reduce(or_, map(Counter, of_chunk)) for of_chunk in zip(*said, strict=True))
     return tuple(tuple(sorted(counts.elements())) for counts in merged)
 
 
