@@ -48,6 +48,11 @@ class Stub:
         self.stopping = threading.Event()
         self.url = ""
 
+    @property
+    def bodies(self) -> list[Any]:
+        """What it was sent, as JSON."""
+        return [json.loads(seen.body) for seen in self.seen]
+
     def next(self) -> Answer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graph_fakes import FakeGraph
+from retrieval_cases import chunk
 
 from catena import MissingExtraError
 from catena.backends import chain_training as backend
@@ -30,7 +31,7 @@ from catena.graph import (
 )
 from catena.graph.paper_scorer import network_scores
 from catena.library import train_chain_scorer
-from catena.model import CancelledError, CatenaError, Chunk, Hit, ParameterError, Ranking, Scale, ServiceError
+from catena.model import CancelledError, CatenaError, Hit, ParameterError, Ranking, Scale, ServiceError
 from catena.testing import FakeEmbedder
 
 DIM = 6
@@ -241,10 +242,7 @@ QUESTIONS = [
 
 
 def graph_of(embedder: Any) -> FakeGraph:
-    chunks = [
-        Chunk(id=name, document_id="doc", position=place, start=0, end=len(text), text=text)
-        for place, (name, text) in enumerate(TEXTS.items())
-    ]
+    chunks = [chunk(name, text, position=place) for place, (name, text) in enumerate(TEXTS.items())]
     rows = embedder.embed_documents(list(TEXTS.values()))
     vectors = dict(zip(TEXTS, rows.tolist(), strict=True))
     return FakeGraph(chunks, vectors, {(one, other): {"semantic": 0.5} for one, other in PAIRS})
@@ -253,8 +251,8 @@ def graph_of(embedder: Any) -> FakeGraph:
 def walked(scorer: PaperScorer, graph: FakeGraph, embedder: Any) -> list[str]:
     services = Services(graph=graph, embedder=embedder)
     question = run(pose("Where?", embedder.embed_query("Where?"), keywords=("anna",)), services)
-    chunk = Chunk(id="a", document_id="doc", position=0, start=0, end=len(TEXTS["a"]), text=TEXTS["a"])
-    found = run(walk(question, Ranking((Hit(chunk, 1.0),), Scale.SIMILARITY), PAPER, scorer), services)
+    first = Ranking((Hit(chunk("a", TEXTS["a"]), 1.0),), Scale.SIMILARITY)
+    found = run(walk(question, first, PAPER, scorer), services)
     return [hit.chunk.id for hit in found.ranking.hits]
 
 

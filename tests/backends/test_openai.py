@@ -1,14 +1,12 @@
 """The OpenAI-compatible model against a server on this machine: replies, faults, secrets, and `catena ask`."""
 
 import asyncio
-import json
 import pickle
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from stub_server import Answer, Stub, serving
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -35,48 +33,20 @@ def chat(text="250 mA slow", **message):
     }
 
 
-class ChatServer:
-    """Answers with the replies it was given, the last one again and again; keeps what it was sent."""
+def said(*texts, **message):
+    """Return an answer with a reply of the model."""
+    return Answer(body=chat(*texts, **message))
 
-    def __init__(self):
-        self.replies = [(200, {}, chat())]
-        self.bodies, self.headers, self.paths = [], [], []
-        server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                length = int(self.headers["Content-Length"])
-                server.bodies.append(json.loads(self.rfile.read(length)))
-                server.headers.append(self.headers)
-                server.paths.append(self.path)
-                status, headers, body = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
-                payload = body if isinstance(body, bytes) else json.dumps(body).encode()
-                self.send_response(status)
-                for name, value in {"Content-Type": "application/json", **headers}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(payload)))
-                self.end_headers()
-                self.wfile.write(payload)
-
-            def log_message(self, *_):
-                """Say nothing."""
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+def refused(message, status=400, **more):
+    return Answer(status=status, body={"error": {"message": message, **more}})
 
 
 @pytest.fixture
-def server() -> Iterator[ChatServer]:
-    made = ChatServer()
-    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
-    thread.join()
+def server() -> Iterator[Stub]:
+    with serving(said()) as stub:
+        stub.url += "/v1"
+        yield stub
 
 
 @pytest.fixture
@@ -95,7 +65,7 @@ def complete(request, llm):
 
 def test_a_reply_comes_with_its_tokens_and_the_request_holds_prompt_system_and_limit(complete, server):
     assert complete(REQUEST) == Completion(text="250 mA slow", finish_reason="stop", input_tokens=7, output_tokens=3)
-    assert server.paths == ["/v1/chat/completions"]
+    assert [seen.path for seen in server.seen] == ["/v1/chat/completions"]
     assert server.bodies == [
         {
             "model": "small",
@@ -103,23 +73,18 @@ def test_a_reply_comes_with_its_tokens_and_the_request_holds_prompt_system_and_l
             "max_tokens": 50,
         }
     ]
-    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 REFUSED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
 
 
 def test_a_service_that_wants_the_new_name_of_the_limit_is_asked_by_it_from_then_on(complete, server):
-    told = {"error": {"message": REFUSED, "param": "max_tokens", "code": "unsupported_parameter"}}
-    server.replies = [(400, {}, told), (200, {}, chat())]
+    server.answers = [refused(REFUSED, param="max_tokens", code="unsupported_parameter"), said()]
     for _ in range(2):
         assert complete(REQUEST).text == "250 mA slow"
     limits = [{name: value for name, value in body.items() if name.startswith("max")} for body in server.bodies]
     assert limits == [{"max_tokens": 50}, {"max_completion_tokens": 50}, {"max_completion_tokens": 50}]
-
-
-def refused(message, status=400, **more):
-    return status, {}, {"error": {"message": message, **more}}
 
 
 FORMED = replace(REQUEST, schema='{"title": "short", "type": "object"}')
@@ -135,10 +100,10 @@ FORMED = replace(REQUEST, schema='{"title": "short", "type": "object"}')
         refused("response_format not implemented", 501),
         refused("failed to parse grammar", 500),
     ],
-    ids=lambda answer: f"{answer[0]} {answer[2]['error']['message'][:20]}",
+    ids=lambda answer: f"{answer.status} {answer.body['error']['message'][:20]}",
 )
 def test_whatever_a_service_says_to_a_form_it_is_asked_without_and_so_from_then_on(complete, server, answer):
-    server.replies = [answer, (200, {}, chat())]
+    server.answers = [answer, said()]
     for _ in range(2):
         assert complete(FORMED).text == "250 mA slow"
     assert ["response_format" in body for body in server.bodies] == [True, False, False]
@@ -152,14 +117,14 @@ def test_whatever_a_service_says_to_a_form_it_is_asked_without_and_so_from_then_
             [refused("context length exceeded: schema of 4096 tokens"), refused("context length exceeded")],
             [True, False],
         ),
-        ([refused("Internal Server Error", 500), (200, {}, chat())], [True, False]),  # it may have passed by itself
+        ([refused("Internal Server Error", 500), said()], [True, False]),  # it may have passed by itself
         ([refused("Internal Server Error", 500), refused("Internal Server Error", 500)], [True, False]),
         ([refused("overloaded", 503)], [True]),
     ],
 )
 def test_a_form_that_was_not_what_the_service_refused_goes_out_again(complete, server, answers, forms):
-    server.replies = [*answers, (200, {}, chat())]
-    if answers[-1][0] == 200:
+    server.answers = [*answers, said()]
+    if answers[-1].status == 200:
         complete(FORMED)
     else:
         with pytest.raises(ServiceError):
@@ -171,7 +136,7 @@ def test_a_form_that_was_not_what_the_service_refused_goes_out_again(complete, s
 @pytest.mark.parametrize("name", ["temperature", "seed", "reasoning_effort"])
 def test_an_option_that_a_service_refuses_is_left_out_and_that_is_told_once(server, caplog, name):
     options = {"temperature": 0, "seed": 7, "reasoning_effort": "low"}
-    server.replies = [refused(f"Unsupported value: '{name}' does not support this.", param=name), (200, {}, chat())]
+    server.answers = [refused(f"Unsupported value: '{name}' does not support this.", param=name), said()]
     with OpenAILLM("small", api_key=KEY, base_url=server.url, **options) as llm:
         for _ in range(2):
             assert llm.complete(REQUEST).text == "250 mA slow"
@@ -183,7 +148,7 @@ def test_an_option_that_a_service_refuses_is_left_out_and_that_is_told_once(serv
 
 
 def test_several_parts_that_are_refused_one_after_the_other_are_all_left_out(complete, server):
-    server.replies = [refused(REFUSED), refused("response_format is unknown"), (200, {}, chat())]
+    server.answers = [refused(REFUSED), refused("response_format is unknown"), said()]
     assert complete(FORMED).text == "250 mA slow"
     assert {"max_completion_tokens": 50}.items() <= server.bodies[-1].items()
     assert "response_format" not in server.bodies[-1]
@@ -199,14 +164,14 @@ def test_several_parts_that_are_refused_one_after_the_other_are_all_left_out(com
     ],
 )
 def test_a_limit_above_the_most_of_a_model_is_lowered_to_that(complete, server, message):
-    server.replies = [refused(message), (200, {}, chat())]
+    server.answers = [refused(message), said()]
     for limit in (4_096, 5_000, 50):
         assert complete(replace(REQUEST, max_tokens=limit)).text == "250 mA slow"
     assert [body["max_tokens"] for body in server.bodies] == [4_096, 2_048, 2_048, 50]
 
 
 def test_a_context_that_is_too_long_is_no_limit_of_replies(complete, server):
-    server.replies = [
+    server.answers = [
         refused("maximum context length is 4096 tokens, you requested up to 90 with max_tokens of 4096")
     ]
     with pytest.raises(ServiceError):
@@ -234,7 +199,7 @@ def test_options_of_a_request_go_out_and_are_part_of_the_identity(server):
 def test_a_model_that_thinks_is_known_by_what_it_counts_or_shows(complete, server):
     counted = {**chat(), "usage": {"prompt_tokens": 7, "completion_tokens": 90, "total_tokens": 97}}
     counted["usage"]["completion_tokens_details"] = {"reasoning_tokens": 80}
-    server.replies = [(200, {}, counted), (200, {}, chat(reasoning_content="Let me think." * 4))]
+    server.answers = [Answer(body=counted), said(reasoning_content="Let me think." * 4)]
     assert [complete(REQUEST).reasoning_tokens for _ in range(2)] == [80, 13]
 
 
@@ -261,7 +226,7 @@ def test_a_model_that_thinks_is_known_by_what_it_counts_or_shows(complete, serve
     ids=["truncated", "filtered", "refused", "empty", "by another word", "ended by another word", "in parts"],
 )
 def test_how_a_reply_ended_is_told(complete, server, reply, expected):
-    server.replies = [(200, {}, reply)]
+    server.answers = [Answer(body=reply)]
     got = complete(REQUEST)
     assert (got.text, got.finish_reason) == expected
 
@@ -274,7 +239,7 @@ def test_how_a_reply_ended_is_told(complete, server, reply, expected):
     ],
 )  # fmt: skip
 def test_a_status_says_whether_and_when_to_try_again(complete, server, status, headers, expected):
-    server.replies = [(status, headers, {"error": {"message": "no", "type": "t", "code": None}})]
+    server.answers = [replace(refused("no", status, type="t", code=None), headers=headers)]
     with pytest.raises(ServiceError, match=str(status)) as caught:
         complete(REQUEST)
     assert (caught.value.retry, caught.value.retry_after) == expected
@@ -292,13 +257,13 @@ def test_a_connection_that_fails_may_be_tried_again(monkeypatch):
     "body", [{"object": "x"}, {"choices": []}, b"<html>not json</html>"], ids=["none", "empty", "html"]
 )
 def test_a_reply_of_another_kind_of_server_is_an_error(complete, server, body):
-    server.replies = [(200, {}, body)]
+    server.answers = [Answer(body=body)]
     with pytest.raises(ServiceError):
         complete(REQUEST)
 
 
 def test_no_key_is_in_repr_identity_or_errors_even_when_the_server_repeats_it(complete, llm, server):
-    server.replies = [(401, {}, {"error": {"message": f"Incorrect API key provided: {KEY} ({KEY[3:]})"}})]
+    server.answers = [refused(f"Incorrect API key provided: {KEY} ({KEY[3:]})", 401)]
     with pytest.raises(ServiceError) as caught:
         complete(REQUEST)
     for text in (repr(llm), llm.identity, str(caught.value), repr(caught.value), repr(caught.value.__cause__)):
@@ -324,9 +289,9 @@ def test_a_missing_key_is_said_unless_the_server_is_ones_own(monkeypatch, server
 
 def test_the_driver_retries_what_may_be_tried_again_and_refuses_a_truncated_reply(llm, server):
     services = Services(llm=llm, retry=Retry(base_seconds=0.0))
-    server.replies = [(503, {}, {}), (429, {"Retry-After": "0"}, {}), (200, {}, chat("in the end"))]
+    server.answers = [Answer(status=503), Answer(status=429, headers={"Retry-After": "0"}), said("in the end")]
     assert run(ask([REQUEST]), services)[0].text == "in the end"
-    server.replies = [(200, {}, chat("half of", finish_reason="length"))]
+    server.answers = [said("half of", finish_reason="length")]
     with pytest.raises(InvalidReplyError, match="length"):
         run(ask([REQUEST]), services)
 
@@ -353,19 +318,19 @@ def manual(tmp_path, monkeypatch):
 
 
 def test_ask_writes_an_answer_whose_citations_hold(manual, server):
-    server.replies = [(200, {}, chat("The fuse is rated 250 mA slow [1, 9]."))]
+    server.answers = [said("The fuse is rated 250 mA slow [1, 9].")]
     question = "Which fuse is rated for the HX200?"
     result = CliRunner().invoke(app, ["ask", manual, question, "-m", "small", "--base-url", server.url])
     assert result.exit_code == 0, result.output
     assert "The fuse is rated 250 mA slow [1]." in result.stdout
     assert "[1] HX200 › Fuse" in result.stdout
     assert "do not exist (9)" in result.stderr
-    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
     assert question in server.bodies[0]["messages"][1]["content"]
 
 
 def test_ask_still_shows_the_passages_when_the_model_fails(manual, server):
-    server.replies = [(401, {}, {"error": {"message": f"bad key {KEY}"}})]
+    server.answers = [refused(f"bad key {KEY}", 401)]
     result = CliRunner().invoke(app, ["ask", manual, "Which fuse?", "-m", "small", "--base-url", server.url])
     assert result.exit_code == 2
     assert "[1] HX200 › Fuse" in result.stdout
@@ -392,7 +357,7 @@ FLAT = [word for option in OPTIONS.items() for word in option]
     ids=lambda command: command[0],
 )
 def test_every_command_that_asks_a_model_takes_the_same_options_and_obeys_them(manual, server, command):
-    server.replies = [(200, {}, chat("The fuse is rated 250 mA slow [1]."))]
+    server.answers = [said("The fuse is rated 250 mA slow [1].")]
     CliRunner().invoke(app, [*command, "--base-url", server.url, *FLAT])
     assert server.bodies
     assert {(body["max_tokens"], body["reasoning_effort"]) for body in server.bodies} == {(99, "low")}

@@ -1,6 +1,5 @@
 """The embedder of OpenAI's protocol against servers on this machine: vectors, requests, faults, secrets."""
 
-import json
 import pickle
 from pathlib import Path
 
@@ -43,7 +42,7 @@ async def test_vectors_have_unit_length_and_the_order_of_their_texts() -> None:
         copy = pickle.loads(pickle.dumps(embedder))
         assert (copy.identity, copy.dim) == (embedder.identity, 3)
         assert np.array_equal(copy.embed_documents(["a", "b"]), rows)
-        asked = [json.loads(seen.body) for seen in server.seen]
+        asked = server.bodies
     assert [body["input"] for body in asked] == [["length"], *[["a", "b"]] * 3]
     assert all(body.keys() == {"input", "model", "encoding_format"} for body in asked)
     assert {seen.path for seen in server.seen} == {"/v1/embeddings"}

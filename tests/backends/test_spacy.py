@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from retrieval_cases import chunk
 
 from catena.backends import SpacyRecognizer
 from catena.effects import EntityRecognizer, Services, arun, run
 from catena.enrichment import CodeDetector, RecognizerDetector, detect_entities, query_entities
-from catena.model import CatenaError, Chunk, Document, ServiceError
+from catena.model import CatenaError, Document, ServiceError
 
 PATTERNS = [
     {"label": "PRODUCT", "pattern": [{"LOWER": "hx"}, {"ORTH": "-"}, {"SHAPE": "ddd"}]},
@@ -97,10 +98,9 @@ def test_entities_come_as_printed_in_order_of_texts():
 @pytest.mark.entities
 def test_it_finds_the_entities_of_documents_and_questions():
     text = "The Hexa Pump is made by Acme Pumps."
-    chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(text), text=text)
     services = Services(recognizer=SpacyRecognizer(pipeline()))
     detectors = (RecognizerDetector(labels=("ORG", "PRODUCT")), CodeDetector())
-    step = detect_entities(Document(id="d", text=text), [chunk], detectors)
+    step = detect_entities(Document(id="d", text=text), [chunk("c", text)], detectors)
     assert asyncio.run(arun(step, services)).terms == (("acme pumps", "hexa pump"),)
     question = query_entities("Does Acme Pumps make the QX-9, too?", detectors)
     assert run(question, services).names == ("acme pumps", "qx 9")
@@ -127,10 +127,7 @@ def test_one_text_that_is_too_long_loses_no_other():
         SpacyRecognizer(made).recognise(["Acme Pumps", "x" * 200])
     made.add_pipe("sentencizer")
     texts = ("Acme Pumps", "x " * 100, "the Hexa Pump")
-    chunks = [
-        Chunk(id=f"c{i}", document_id="d", position=i, start=0, end=len(text), text=text)
-        for i, text in enumerate(texts)
-    ]
+    chunks = [chunk(f"c{i}", text, position=i) for i, text in enumerate(texts)]
     step = detect_entities(Document(id="d", text=""), chunks, (RecognizerDetector(),))
     entities = run(step, Services(recognizer=SpacyRecognizer(made)))
     assert entities.terms == (("acme pumps",), (), ("hexa pump",))

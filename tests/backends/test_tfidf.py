@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.backends import TfidfScorer
 from catena.effects import Services, run
-from catena.model import Chunk
 from catena.retrieval import ExactUnion, retrieve_views, stored
 from catena.retrieval.in_memory import ViewCollection
 
@@ -63,10 +63,7 @@ def test_words_of_any_script_are_words():
 
 
 def test_it_is_a_route_over_any_view():
-    chunks = [
-        Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
-        for name, text in {"a": "the pump", "b": "the level"}.items()
-    ]
+    chunks = [chunk("a", "the pump"), chunk("b", "the level")]
     store = ViewCollection(chunks, scorers={"tfidf": TfidfScorer})
     found = run(
         retrieve_views("level", views=("raw",), k=2, rule=ExactUnion(), search=lambda kind: stored("tfidf")),

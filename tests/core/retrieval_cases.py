@@ -14,9 +14,9 @@ SCORES = {
 }
 
 
-def chunk(name: str, text: str = "x", **given) -> Chunk:
-    whole = {"id": name, "document_id": "d", "position": 0, "start": 0, "end": len(text), "text": text}
-    return Chunk(**{**whole, **given})
+def chunk(name: str, text: str = "x", *, start: int = 0, **given) -> Chunk:
+    placed = {"document_id": "d", "position": 0, **given}
+    return Chunk(id=name, start=start, end=start + len(text), text=text, **placed)
 
 
 def ranking(scores: Mapping[str, float], route: str = "r", scale: Scale = Scale.SIMILARITY) -> Ranking:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from case_files import rows_of, texts_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,45 +42,11 @@ PASSAGES = (passage(COVER, "HX210", 100, ("HX210 manual", "4.4 Closing the cover
 QUOTED = "Tighten the six screws to 2.4 N·m"
 TIDY = f'The screws take 2.4 N·m [1].\n\nQUOTES\n[1] "{QUOTED}"'
 
-UNTIDY = {
-    "as asked": TIDY,
-    "an answer prefix": f"**Answer:** {TIDY}",
-    "bold heading": f'The screws take 2.4 N·m [1].\n\n**Quotes:**\n\n[1] "{QUOTED}"',
-    "Markdown heading": f'The screws take 2.4 N·m [1].\n## Supporting quotes\n[1] "{QUOTED}"',
-    "no heading": f'The screws take 2.4 N·m [1].\n\n[1] "{QUOTED}"',
-    "heading with the quote": f'The screws take 2.4 N·m [1].\nQuotes: [1] "{QUOTED}"',
-    "German heading": f'The screws take 2.4 N·m [1].\nZitate:\n[1] „{QUOTED}“',
+UNTIDY = texts_of("cases_untidy_answers.txt") | {
     "bullets": f'The screws take 2.4 N·m [1].\nQUOTES\n- [1] "{QUOTED}"\n',
     "numbered bullets": f'The screws take 2.4 N·m [1].\nQUOTES\n1. [1] "{QUOTED}"\n',
-    "colon": f'The screws take 2.4 N·m [1].\nQUOTES\n[1]: "{QUOTED}"',
-    "round brackets": f'The screws take 2.4 N·m [1].\nQUOTES\n(1) "{QUOTED}"',
-    "no brackets": f'The screws take 2.4 N·m [1].\nQUOTES\n1: "{QUOTED}"',
-    "passage word": f'The screws take 2.4 N·m [passage 1].\nQUOTES\n[Passage 1] "{QUOTED}"',
-    "footnote marks": f'The screws take 2.4 N·m [^1].\n\n[^1]: "{QUOTED}"',
-    "fullwidth brackets": f'The screws take 2.4 N·m【1】.\nQUOTES\n【1】"{QUOTED}"',
-    "typographic marks": f"The screws take 2.4 N·m [1].\nQUOTES\n[1] “{QUOTED}”",
-    "guillemets": f"The screws take 2.4 N·m [1].\nQUOTES\n[1] « {QUOTED} »",
-    "no marks": f"The screws take 2.4 N·m [1].\nQUOTES\n[1] {QUOTED}",
-    "no closing mark": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}',
-    "bold quote": f'The screws take 2.4 N·m [1].\nQUOTES\n**[1]** **"{QUOTED}"**',
-    "two lines": 'The screws take 2.4 N·m [1].\nQUOTES\n[1] "Tighten the six\nscrews to 2.4 N·m"',
-    "page behind": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}" (page 9)',
-    "chat behind": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}"\n\nI hope this helps!',
-    "several in a line": f'The screws take 2.4 N·m [1].\nQUOTES\n[1] "{QUOTED}" [2] "{OTHER}"',
-    "inside the marker": f'The screws take 2.4 N·m [1: "{QUOTED}"].',
-    "behind the marker": f'The screws take 2.4 N·m [1] ("{QUOTED}").',
-    "no number": f'The screws take 2.4 N·m [1].\nQUOTES\n"{QUOTED}"',
-    "fenced": f"```text\n{TIDY}\n```",
-    "thinking aloud": f'<think>It says "x" [2].\nQUOTES</think>\n{TIDY}',
-    "tags": f'<answer>The screws take 2.4 N·m [1].</answer>\n<quotes>\n[1] "{QUOTED}"\n</quotes>',
-    "JSON": f'{{"answer": "The screws take 2.4 N·m [1].", "quotes": [{{"number": 1, "quote": "{QUOTED}"}}]}}',
-    "fenced JSON": '```json\n{"text": "The screws take 2.4 N·m [1].", "citations":\n'
-    f' [{{"passage": "[1]", "text": "{QUOTED}"}}]}}\n```',
-    "two numbers and": f'The screws take 2.4 N·m [1 and 9].\nQUOTES\n[1, 9] "{QUOTED}"',
-    "marker behind the stop": f'The screws take 2.4 N·m. [1]\nQUOTES\n[1] "{QUOTED}"',
     "carriage returns": TIDY.replace("\n", "\r\n"),
-    "no space": f'The screws take 2.4 N·m[1].\nQUOTES\n[1]"{QUOTED}"',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNTIDY)
@@ -164,27 +131,7 @@ def test_statements_are_told_apart_by_their_proof():
     assert found.coverage == 0.25
 
 
-@pytest.mark.parametrize(
-    ("statement", "quote", "proof"),
-    [
-        ("Six screws take 2.4 N·m", "Tighten the six screws to 2.4 N·m", "supported"),
-        ("The cover was opened while warm: never do so", "Do not open the cover while it is warm", "supported"),
-        ("A bolt takes 1.8 N·m", "| bolt | 1.8 |", "supported"),  # the unit is at the head of the column
-        ("They glow in the dark", "Tighten the six screws to 2.4 N·m", "unchecked"),
-        ("They are to be found with the others", "Do not open the cover while it is warm", "unchecked"),
-        ("A bolt takes 2.4 N·m", "| bolt | 1.8 |", "unchecked"),  # of another row
-        ("The screws take 9.9 N·m", "Tighten the six screws to 2.4 N·m", "unchecked"),
-        ("The screws take 2.4 V", "Tighten the six screws to 2.4 N·m", "unchecked"),
-        ("Open the cover while it is warm", "Do not open the cover while it is warm", "unchecked"),
-        ("Do not tighten the screws", "Tighten the six screws to 2.4 N·m", "unchecked"),
-        ("The HX999 has six screws", "Tighten the six screws to 2.4 N·m", "unchecked"),
-        ("Die Haube bleibt zu", "Do not open the cover while it is warm", "unchecked"),  # a translation
-        ("Die Schrauben mit 2.4 N·m anziehen", "Tighten the six screws to 2.4 N·m", "supported"),
-        ("打开盖子", "Do not open the cover while it is warm", "unchecked"),
-        ("The screws take 2.4 N·m", "Tighten the six screws to 2.5 N·m", "unsupported"),
-        ("The screws take 2.4 N·m", "The HX220 needs 3.0 N·m", "unsupported"),
-    ],
-)
+@pytest.mark.parametrize(("statement", "quote", "proof"), rows_of("cases_proofs.txt"))
 def test_a_quote_supports_only_what_it_speaks_of(statement, quote, proof):
     found = check_answer(f'{statement} [1].\n\nQUOTES\n[1] "{quote}"', PASSAGES)
     assert [each.proof for each in found.statements] == [proof]

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.answering import IntegratedContext, integrate
 from catena.answering.integration import beginning, inside, shortened
-from catena.model import CAPTION, Chunk, Hit, ParameterError, Segment, citation
+from catena.model import CAPTION, Hit, ParameterError, Segment, citation
 from catena.text import count_tokens
 
 LAYOUTS = ("grouped", "value", "plain")
@@ -88,9 +89,9 @@ def test_a_text_for_readers():
 def test_bare_segments_are_given_best_first_and_hits_bring_their_scores():
     bare = integrate([THREE[1].segment, THREE[0].segment])
     assert bare.documents == ("hx200", "hx210")
-    chunk = Chunk(id="c", document_id="d", position=4, start=3, end=7, text="text", pages=(1, 2))
-    (passage,) = integrate([Hit(chunk, 0.5)]).passages
-    assert passage.segment.as_chunk() == chunk
+    found = chunk("c", "text", position=4, start=3, pages=(1, 2))
+    (passage,) = integrate([Hit(found, 0.5)]).passages
+    assert passage.segment.as_chunk() == found
     assert (passage.value, passage.segment.chunk_ids, passage.segment.positions) == (0.5, ("c",), (4, 4))
 
 

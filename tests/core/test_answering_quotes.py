@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from case_files import rows_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -47,74 +48,7 @@ def verified(text: str, number: int = 1):
     return found
 
 
-@pytest.mark.parametrize(
-    ("quoted", "state", "printed"),
-    [
-        ("Tighten the six\nscrews to 2.4 N·m", "exact", None),
-        ("Do not open the **cover**", "exact", None),
-        ("HX210 | 2.4 N·m", "exact", None),
-        ("“typical”", "exact", None),
-        ("see [the manual](https://halden.example/hx)", "exact", None),
-        ("ighten the six", "exact", None),  # a plain word may be cut
-        ("Tighten the si", "exact", None),
-        # spelled otherwise
-        ("Tighten the six screws to 2.4 N·m", "normalised", "Tighten the six\nscrews to 2.4 N·m"),
-        ("tighten the six  screws to 2.4 Nm.", "normalised", "Tighten the six\nscrews to 2.4 N·m"),
-        ("Do not open the cover while", "normalised", "Do not open the **cover** while"),
-        ("in a crosswise order", "normalised", "in a cross-\nwise order"),
-        ("operating temperature is -40 °C", "normalised", "operating temper-\nature is −40 °C"),
-        ('10.5 mW ("typical") is fine', "normalised", "10.5 mW (“typical”) is ﬁne"),
-        ("Torque HX210 2.4 N·m", "normalised", "Torque | HX210 | 2.4 N·m"),
-        ("see the manual", "normalised", "see [the manual"),
-        ("10^2 mm²", "normalised", "10² mm²"),
-        ("10–20 V", "normalised", "10-20 V"),
-        ("**Tighten the six screws**", "normalised", "Tighten the six\nscrews"),
-        ("… the six screws to 2.4 N·m …", "normalised", "the six\nscrews to 2.4 N·m"),
-        (
-            "Tighten the six … [...] operating temperature",
-            "normalised",
-            "Tighten the six\nscrews to 2.4 N·m in a cross-\nwise order; the operating temper-\nature",
-        ),
-        # a word or two changed
-        (
-            "Do not open the cover when the device is warm",
-            "near",
-            "Do not open the **cover** while the device is warm",
-        ),
-        ("Tighten six screws to 2.4 N·m in crosswise order", "near", None),
-        # a value changed, or cut
-        ("Tighten the six screws to 2.5 N·m", "altered", "Tighten the six\nscrews to 2.4 N·m"),
-        ("Tighten the six screws to 2.4 N·cm", "altered", "Tighten the six\nscrews to 2.4 N·m"),
-        ("10.5 MW (typical) is fine", "altered", "10.5 mW (“typical”) is ﬁne"),
-        ("operating temperature is 40 °C", "altered", "operating temper-\nature is −40 °C"),
-        ("Torque HX220 2.4 N·m", "altered", "Torque | HX210 | 2.4 N·m"),
-        ("102 mm²", "altered", None),
-        ("the unit is able to start", "altered", "The unit is unable to start"),
-        ("able to start at", "altered", "able to start at"),
-        ("open the cover while", "altered", "open the **cover** while"),
-        ("open the cover when the device is warm", "altered", "not open the **cover** while the device is warm"),
-        ("Do open the cover while the device is warm", "altered", None),
-        ("Do … open the cover while", "altered", None),
-        ("4 N·m", "altered", "4 N·m"),
-        ("0.5 mW", "altered", "0.5 mW"),
-        ("screws to 2.4 N", "altered", "screws to 2.4 N"),
-        ("20 V", "altered", "20 V"),
-        ("Tighten the six\nscrews to 2", "altered", "Tighten the six\nscrews to 2"),
-        ("−40 °C to 8", "altered", "−40 °C to 8"),
-        ("start at 10 V", "altered", None),
-        ("5 %", "altered", "5 %"),
-        ("40 °C", "altered", "40 °C"),
-        # elsewhere or nowhere
-        ("Tighten the eight screws to 1.8 N·m", "elsewhere", "Tighten the eight screws to 1.8 N·m"),
-        ("Wipe the cover with a dry cloth", "missing", ""),
-        ("cover the open not do", "missing", ""),
-        ("Tighten … housing", "missing", ""),
-        ("art", "missing", ""),
-        ("", "missing", ""),
-        (" \n", "missing", ""),
-        ("…", "missing", ""),
-    ],
-)
+@pytest.mark.parametrize(("quoted", "state", "printed"), rows_of("cases_quote_states.txt"))
 def test_each_state_by_hand(quoted, state, printed):
     found = verified(quoted)
     assert found.state == state
@@ -181,33 +115,7 @@ def test_quotation_marks_around_a_quote_are_no_part_of_it():
         assert (found.state, found.printed) == ("exact", "Tighten the eight screws")
 
 
-@pytest.mark.parametrize(
-    ("source", "quoted", "state"),
-    [
-        ("打开前请断开电源。不能打开盖子。", "请断开电源", "exact"),
-        ("打开前请断开\n电源。", "请断开电源", "normalised"),
-        ("不能打开盖子。", "能打开盖子", "altered"),
-        ("Der Deckel darf nicht geöffnet werden.", "Der Deckel darf geöffnet werden.", "altered"),
-        ("Крышка не открывается без ключа.", "Крышка открывается без ключа.", "altered"),
-        ("Up to 2½ turns are needed", "Up to 21/2 turns are needed", "altered"),
-        ("A speed of 5 m/s is safe", "A speed of 5 ms is safe", "altered"),
-        ("A speed of 5 m/s is safe", "A speed of 5 m", "altered"),
-        ("It needs < 5 V at most", "5 V at most", "altered"),
-        ("It is notable that this holds", "It is not able that this holds", "altered"),
-        ("The high-voltage side is hot", "The high voltage side is hot", "normalised"),
-        ("Use R&amp;D parts only", "Use R&D parts only", "normalised"),
-        ("WARNING: hot surface ahead", "Warning: hot surface ahead", "normalised"),
-        ("A column of 16 Mb is kept", "A column of 16 MB is kept", "altered"),
-        ("Size (kB) of a page", "Size (kb) of a page", "altered"),
-        ("A gap of 2·4 mm is right", "A gap of 24 mm is right", "altered"),
-        ("From pages 10-\n20 on", "From pages 1020 on", "altered"),
-        ("Take one. Or not.\n\nOpen the cover now", "Open the cover now", "exact"),
-        ("2 4 volts here", "24 volts here", "altered"),
-        ("The lid must by no means be opened", "The lid … be opened", "altered"),
-        ("The lid is red. No part is spare. It must be opened", "The lid is … must be opened", "normalised"),
-        ("Press here. " + "And so on. " * 60 + "Wait there", "Press here … Wait there", "missing"),
-    ],
-)
+@pytest.mark.parametrize(("source", "quoted", "state"), rows_of("cases_quote_scripts.txt"))
 def test_other_scripts_signs_and_units(source, quoted, state):
     (found,) = verify_quotes([Quote(1, quoted)], [passage(source)])
     assert found.state == state

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,14 +24,7 @@ from catena.enrichment import (
     with_context,
 )
 from catena.enrichment.context import first_line, most_central, printed_title
-from catena.enrichment.context_llm import (
-    LONGEST_SUMMARY,
-    LONGEST_TITLE,
-    PLANNED,
-    beginning,
-    clean_summary,
-    clean_title,
-)
+from catena.enrichment.context_llm import LONGEST_TITLE, PLANNED, beginning, clean_summary, clean_title
 from catena.library import prepare
 from catena.model import Document, Entry, ParameterError, ServiceError
 from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, prose
@@ -252,29 +246,7 @@ def test_summaries_that_are_taken_without_what_models_write_around_them(reply):
         assert clean_summary(around.format(reply), "document") == reply
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        ("The HX210 pump.", "does not begin with"),
-        ("This section is about: the HX210 pump.", "does not begin with 'This document is about:'"),
-        ("This document is about the HX210 pump.", "does not begin with"),
-        (
-            "The pump is of use in many plants, of which the manual names in all three: a, b, c.",
-            "does not begin with",
-        ),
-        ("Sure, here is the summary: This document is about: pumps.", "talks about"),
-        ("Summary: pumps.", "talks about"),
-        ("Voici le résumé : Ce document traite de : la pompe.", "talks about"),
-        ("I cannot do that: sorry.", "talks about"),
-        ("Ich kann das nicht beantworten: das Dokument ist leer.", "talks about"),
-        ("抱歉：文档是空的。", "talks about"),
-        ("This document is about: ", "nothing follows"),
-        ("This document is about: pumps.\n\nAnd more.", "several lines"),
-        ("This document is about: the pumps. They are old.", "more than one sentence"),
-        ("本文档的内容是：水泵。它很旧。", "more than one sentence"),
-        ("This document is about: " + "x" * LONGEST_SUMMARY, "624 characters"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "why"), rows_of("cases_no_document_summaries.txt"))
 def test_summaries_that_are_refused(reply, why):
     with pytest.raises(ValueError, match=re.escape(why)):
         clean_summary(reply, "document")
@@ -333,9 +305,6 @@ def test_without_a_title_the_summaries_go_on():
     assert (found.title, [each.what for each in found.degraded]) == ("", ["title of files/a.md"])
     assert found.summary
     assert all(found.section_summaries)
-
-
-# determinism and journal
 
 
 # into the entry

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.enrichment import CriticalTermOptions, ExpertTerm, ExpertTerms, critical_terms
 from catena.model import Chunk, Document, ParameterError
@@ -25,8 +26,7 @@ TABLE = """Table 4. Ratings
 
 
 def document(text: str, title: str = "HX-200 Manual") -> tuple[Document, tuple[Chunk, ...]]:
-    chunk = Chunk(id="c", document_id="d", position=0, start=0, end=len(text), text=text)
-    return Document(id="d", text=text, title=title), (chunk,)
+    return Document(id="d", text=text, title=title), (chunk("c", text),)
 
 
 def terms(text: str, title: str = "HX-200 Manual", **options) -> Counter[str]:

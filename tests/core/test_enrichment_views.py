@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import Complete, Completion, Journal, Services, Step, plan, run
 from catena.enrichment import Keywords, MadeViews, Questions, Summaries, ViewMaker, make_views
@@ -26,10 +27,7 @@ OFFLINE_MAKERS = (Summaries(by="offline"), Keywords(by="offline"))
 
 
 def chunks_of(*texts: str, path: tuple[str, ...] = ("HX210 manual", "Seals")) -> list[Chunk]:
-    return [
-        Chunk(id=f"c{n}", document_id="d", position=n, start=0, end=len(text), text=text, path=path)
-        for n, text in enumerate(texts)
-    ]
+    return [chunk(f"c{n}", text, position=n, path=path) for n, text in enumerate(texts)]
 
 
 def said(request: Complete) -> str:
@@ -192,9 +190,6 @@ def test_section_name_is_the_path_without_the_documents_title():
     assert section_name(chunk, "HX210 manual") == "3 Seals › 3.1 Shaft"
     assert section_name(chunk, "") == "HX210 Manual › 3 Seals › 3.1 Shaft"
     assert section_name(replace(chunk, path=()), "t") == ""
-
-
-# dry runs
 
 
 # what a failure costs

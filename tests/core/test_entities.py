@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import Complete, Completion, Handler, Recognise, Retry, Services, Step, run
 from catena.enrichment import (
@@ -39,10 +40,7 @@ ONCE = Retry(attempts=1)
 
 
 def chunked(*texts: str) -> tuple[Document, tuple[Chunk, ...]]:
-    chunks = tuple(
-        Chunk(id=f"c{n}", document_id="d", position=n, start=0, end=len(text), text=text)
-        for n, text in enumerate(texts)
-    )
+    chunks = tuple(chunk(f"c{n}", text, position=n) for n, text in enumerate(texts))
     return Document(id="d", text="\n".join(texts)), chunks
 
 

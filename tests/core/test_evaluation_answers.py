@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,30 +107,7 @@ def test_questions_that_rank_other_methods_are_refused(ranks, named):
 # grades without a judge
 
 
-@pytest.mark.parametrize(
-    ("answer", "letters"),
-    [
-        ("B", "B"),
-        ("(B).", "B"),
-        ("**B**", "B"),
-        ("ABD", "ABD"),
-        ("A, B and D", "ABD"),
-        ("A、B", "AB"),
-        ("The answer is B", "B"),
-        ("Options: A, D", "AD"),
-        ("答案：AB", "AB"),
-        ("选C", "C"),
-        ("A: Electronic warfare\nB: Satellite communications", "AB"),
-        ("The answer is A: warfare; B: satellites", "AB"),
-        ("A: CA-IS3641x. Therefore, in the given option, B: CA-IS3741x is a digital isolator", "A"),
-        ("A NCO is in each channel", None),
-        ("Answer: Electronic warfare", None),
-        ("Answer: CAN bus", None),
-        ("a", None),
-        ("I do not know", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("answer", "letters"), rows_of("cases_choice_letters.txt"))
 def test_letters_are_read_only_where_they_are_clear(answer, letters):
     assert choice_letters(answer) == (None if letters is None else frozenset(letters))
 

@@ -9,10 +9,11 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.evaluation import log_rank_index, mean_log_rank_index
 from catena.evaluation.log_rank_measure import log_rank_score
-from catena.model import CatenaError, Chunk, EvaluationError, Hit, Ranking, Scale
+from catena.model import CatenaError, EvaluationError, Hit, Ranking, Scale
 
 GAMMAS = (1e-6, 0.01, 1.0, 10.0, 1000.0)
 gammas = st.floats(1e-6, 1e6)
@@ -232,9 +233,8 @@ def test_ties_by_hand():
 
 
 def test_ranking_ids_and_scores_agree():
-    chunks = [Chunk(id=name, document_id="d", position=0, start=0, end=1, text="x") for name in ("a", "b", "c")]
     scores = {"a": 0.1, "b": 0.9, "c": 0.5}
-    ranking = Ranking.of([Hit(chunk, scores[chunk.id]) for chunk in chunks], Scale.SIMILARITY)
+    ranking = Ranking.of([Hit(chunk(name), score) for name, score in scores.items()], Scale.SIMILARITY)
     values = [log_rank_index(["c", "a"], ranked, n=9).value for ranked in (ranking, scores, ["b", "c", "a"])]
     assert values[0] == values[1] == values[2]
 
@@ -290,8 +290,7 @@ def test_all_tied_and_all_relevant(gamma, ties, m):
 
 
 def worst_first() -> Ranking:
-    pieces = [Chunk(id=i, document_id="d", position=0, start=0, end=1, text="x") for i in "ab"]
-    return Ranking((Hit(pieces[0], 0.1), Hit(pieces[1], 0.9)), Scale.SIMILARITY)
+    return Ranking((Hit(chunk("a"), 0.1), Hit(chunk("b"), 0.9)), Scale.SIMILARITY)
 
 
 @pytest.mark.parametrize(

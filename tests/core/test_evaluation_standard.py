@@ -8,10 +8,11 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.evaluation import evaluate
 from catena.evaluation.standard import recall_at
-from catena.model import Chunk, EvaluationError, Hit, MissingExtraError, ParameterError, Ranking, Scale
+from catena.model import EvaluationError, Hit, MissingExtraError, ParameterError, Ranking, Scale
 
 MEASURES = ("recall@1", "recall@3", "precision@3", "ndcg", "ndcg@3", "mrr", "mrr@2", "map", "map@3")
 PIECES = [f"p{index}" for index in range(8)]
@@ -102,8 +103,8 @@ def test_order_survives_in_a_long_ranking() -> None:
 
 def test_ranking_scores_and_ids_agree() -> None:
     scores = {"a": 0.1, "b": 0.9}
-    chunks = [Chunk(id=name, document_id="d", position=0, start=0, end=1, text="x") for name in scores]
-    ranking = Ranking.of([Hit(chunk, scores[chunk.id]) for chunk in chunks], Scale.SIMILARITY)
+    chunks = [chunk(name) for name in scores]
+    ranking = Ranking.of([Hit(each, scores[each.id]) for each in chunks], Scale.SIMILARITY)
     runs = ({"q": ranking}, {"q": scores}, {"q": ["b", "a"]})
     assert [evaluate({"q": {"a": 1}}, run, ["mrr"])["mrr"].value for run in runs] == [0.5, 0.5, 0.5]
 

@@ -12,6 +12,7 @@ import pytest
 from graph_fakes import FakeGraph
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import FetchNodes, Services, run
 from catena.graph import (
@@ -25,7 +26,7 @@ from catena.graph import (
 )
 from catena.graph.paper_scorer import checked_weights, network_scores, node_text, path_text, same_encoder
 from catena.graph.scoring import Candidates, WalkQuestion
-from catena.model import TITLE, Chunk, MissingServiceError, Nodes, ParameterError
+from catena.model import TITLE, MissingServiceError, Nodes, ParameterError
 from catena.testing import FakeEmbedder
 
 DIM = 4
@@ -49,13 +50,10 @@ def scorer_of(dim: int = DIM, seed: int = 0, **parts: Any) -> PaperScorer:
     return PaperScorer(**{"weights": initial_weights(dim, 5, 7, seed), "encoder": "maker/model@12ab", **parts})
 
 
-def chunk(name: str, text: str = "", **more: Any) -> Chunk:
-    text = text or f"text of {name}"
-    return Chunk(id=name, document_id="doc", position=0, start=0, end=len(text), text=text, **more)
-
-
 def nodes_of(names: str, vectors: np.ndarray) -> Nodes:
-    graph = FakeGraph([chunk(name) for name in names], dict(zip(names, vectors.tolist(), strict=True)), {})
+    graph = FakeGraph(
+        [chunk(name, f"text of {name}") for name in names], dict(zip(names, vectors.tolist(), strict=True)), {}
+    )
     return graph.nodes(FetchNodes(chunk_ids=tuple(names)))
 
 

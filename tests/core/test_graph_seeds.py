@@ -9,11 +9,12 @@ import pytest
 from graph_fakes import FakeGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import FindCovering, Services, Step, run
 from catena.graph import ChunkGraph, Node, WalkOptions, pose, walk
 from catena.graph.walking import WalkResult
-from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.model import Hit, ParameterError, Ranking, Scale
 
 TEXTS = {
     "a": "alpha beta gamma",
@@ -27,11 +28,7 @@ VECTORS = {"a": (0.6, 0.8), "b": (0.8, 0.6), "c": (0.0, 1.0), "d": (1.0, 0.0), "
 KEYWORDS = ("alpha", "beta", "gamma", "delta", "epsilon coefficient")
 
 
-def chunk(chunk_id: str, text: str) -> Chunk:
-    return Chunk(id=chunk_id, document_id=f"doc {chunk_id}", position=0, start=0, end=len(text), text=text)
-
-
-CHUNKS = [chunk(chunk_id, text) for chunk_id, text in TEXTS.items()]
+CHUNKS = [chunk(chunk_id, text, document_id=f"doc {chunk_id}") for chunk_id, text in TEXTS.items()]
 FIRST = Ranking((Hit(CHUNKS[5], 1.0), Hit(CHUNKS[2], 0.5)), Scale.SIMILARITY)
 
 

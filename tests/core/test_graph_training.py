@@ -22,6 +22,7 @@ import pytest
 from graph_fakes import FakeGraph
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import Services, run
 from catena.graph import ListOptions, TrainingQuestion, texts_of, training_lists, vectors_of
@@ -32,23 +33,20 @@ from catena.graph.training_data import (
     shortest_paths,
     training_arrays,
 )
-from catena.model import Chunk, EvaluationError, ParameterError
+from catena.model import EvaluationError, ParameterError
 from catena.testing import FakeEmbedder
 
 Pairs = Iterable[tuple[str, str]]
 DRAWN = [("a", "b"), ("a", "c"), ("a", "n1"), ("b", "d"), ("b", "n2"), ("c", "d"), ("d", "e")]
 
 
-def chunk(name: str) -> Chunk:
-    text = f"text of {name}"
-    return Chunk(id=name, document_id="doc", position=0, start=0, end=len(text), text=text)
-
-
 def graph_of(pairs: Pairs, names: str | Sequence[str] = ()) -> FakeGraph:
     pairs = list(pairs)
     every = sorted({*names, *(name for pair in pairs for name in pair)})
     vectors = {name: FakeEmbedder(8).embed_query(f"text of {name}") for name in every}
-    return FakeGraph([chunk(name) for name in every], vectors, {pair: {"semantic": 0.5} for pair in pairs})
+    return FakeGraph(
+        [chunk(name, f"text of {name}") for name in every], vectors, {pair: {"semantic": 0.5} for pair in pairs}
+    )
 
 
 def asked(*supporting: str) -> TrainingQuestion:
@@ -152,7 +150,7 @@ def test_the_arrays_of_lists_by_hand() -> None:
     edges = {("a", "b"): {"structural": 1.0, "semantic": 0.5}, ("a", "c"): {"keyword": 3.0, "name": 0.7}}
     names_of = ["a", "b", "c"]
     vectors = {name: np.eye(8)[place] for place, name in enumerate(names_of)}
-    graph = FakeGraph([chunk(name) for name in names_of], vectors, edges)
+    graph = FakeGraph([chunk(name, f"text of {name}") for name in names_of], vectors, edges)
     lists = training_lists([asked("a", "b")], graph)
     choices, encoded = training_arrays(lists, graph)
     assert encoded.paths == (("a",),)

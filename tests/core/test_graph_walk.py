@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import retrieval_cases
 from graph_fakes import FakeGraph
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,9 +50,8 @@ WORDS: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
 TEXTS = {"a": "a quasar", "d": "it hums", "e": "a quasar that hums"}
 
 
-def chunk(chunk_id: str, text: str = "", **metadata: Any) -> Chunk:
-    text = text or TEXTS.get(chunk_id, f"text of {chunk_id}")
-    return Chunk(id=chunk_id, document_id="doc", position=0, start=0, end=len(text), text=text, metadata=metadata)
+def chunk(chunk_id: str, text: str = "") -> Chunk:
+    return retrieval_cases.chunk(chunk_id, text or TEXTS.get(chunk_id, f"text of {chunk_id}"))
 
 
 def ranking(ids: str, scale: Scale = Scale.SIMILARITY) -> Ranking:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import Services, TokenEmbedder, arun, run
-from catena.model import Chunk, InvalidReplyError, MissingServiceError, ParameterError, View
+from catena.model import InvalidReplyError, MissingServiceError, ParameterError, View
 from catena.retrieval import ExactUnion, collected, found_by, retrieve_views
 from catena.retrieval.late_interaction import (
     EmbedTokens,
@@ -137,7 +138,7 @@ async def test_texts_are_embedded_in_batches_and_async_embedders_are_awaited() -
 
 
 CHUNKS = tuple(
-    Chunk(id=name, document_id="d", position=place, start=0, end=len(text), text=text)
+    chunk(name, text, position=place)
     for place, (name, text) in enumerate({"a": "pump colour", "b": "pumps", "c": "nothing known"}.items())
 )
 VIEWS = (View(chunk_id="b", kind="keywords", text="colour"), View(chunk_id="c", kind="keywords", text="pump level"))

@@ -79,7 +79,10 @@ def test_what_runs_in_this_process_is_known_by_its_package_and_what_is_asked_ove
 ) -> None:
     for name in ("llama_cpp.llama", "onnxruntime.capi", "gpt4all", "ctranslate2", "fastembed.text", "tokenizers"):
         model = of(name)
-        assert turn_if_local(SimpleNamespace(client=SimpleNamespace(session=model))) is turn_of(model)
+        three = SimpleNamespace(llm=SimpleNamespace(pipeline=SimpleNamespace(model=model)))
+        assert turn_if_local(three) is turn_of(model)
+        for other in (SimpleNamespace(deep=three), of("catena.backends.mine", model=model), SimpleNamespace()):
+            assert isinstance(turn_if_local(other), nullcontext)  # four attributes away; takes turns itself; has none
     net = fake_torch(monkeypatch)
     remote = SimpleNamespace(client=of("httpx"), tokenizer=of("tokenizers"), device=of("torch"))  # counts tokens here
     assert isinstance(turn_if_local(remote), nullcontext)

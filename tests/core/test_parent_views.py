@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from retrieval_cases import chunk
 
 from catena import run
 from catena.effects import Search, Services, Step
@@ -25,10 +26,6 @@ from catena.enrichment import (
 )
 from catena.model import Chunk, Document, DuplicateDocumentError, Entry, ParameterError, ServiceError, View
 from catena.retrieval import FoundViews, rank_parents, search_kind
-
-
-def chunk(name: str, text: str = "The cover takes six screws.", position: int = 0) -> Chunk:
-    return Chunk(id=name, document_id="d", position=position, start=0, end=len(text), text=text)
 
 
 def test_own_views_come_first_in_one_order_and_others_as_they_are_given() -> None:

@@ -35,8 +35,6 @@ from catena.effects import (
     limit_setting,
     service_error,
     smaller,
-    turn_if_local,
-    turn_of,
     with_limit,
 )
 from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServerError, ServiceError
@@ -380,26 +378,6 @@ def test_a_run_that_is_cut_short_by_the_budget_counts_what_a_model_spent_beyond_
 
 
 # Models of frameworks
-
-
-def made_in(module, **held):
-    made = type("Made", (), {"__module__": module})()
-    vars(made).update(held)
-    return made
-
-
-def test_models_in_this_process_take_turns_and_those_behind_a_client_do_not():
-    local, tokenizer = made_in("llama_cpp.llama"), made_in("tokenizers")
-    three = made_in("chat", llm=made_in("llm", pipeline=made_in("pipeline", model=local)))
-    assert turn_if_local(three) is turn_of(local) is turn_of(local)
-    assert turn_if_local(made_in("chat", tokenizer=tokenizer)) is turn_of(tokenizer)
-    for other in (
-        made_in("chat", deep=three),  # four attributes away
-        made_in("chat", tokenizer=tokenizer, client=made_in("httpx._client")),
-        made_in("catena.backends.mine", model=local),  # takes turns itself
-        made_in("chat"),
-    ):
-        assert not isinstance(turn_if_local(other), type(turn_of(local)))
 
 
 @pytest.mark.parametrize(

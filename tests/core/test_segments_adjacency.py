@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena.effects import Handler, Services, run
 from catena.model import Chunk
@@ -22,10 +23,7 @@ from catena.segments import (
 
 
 def chain(length: int, document: str = "d") -> list[Linked]:
-    chunks = [
-        Chunk(id=f"{document}{n}", document_id=document, position=n, start=10 * n, end=10 * n + 4, text="text")
-        for n in range(length)
-    ]
+    chunks = [chunk(f"{document}{n}", "text", document_id=document, position=n, start=10 * n) for n in range(length)]
     ids: list[str | None] = [None, *(chunk.id for chunk in chunks), None]
     return [Linked(chunk, ids[n], ids[n + 2]) for n, chunk in enumerate(chunks)]
 
@@ -96,10 +94,7 @@ def test_nothing_is_asked_without_links_or_gaps() -> None:
 def test_chunks_that_touch_or_overlap_are_neighbours_by_their_offsets() -> None:
     text = "One two three. Four five six. Seven eight nine."
     spans = [(0, 14), (9, 29), (30, 36), (37, 47)]
-    chunks = [
-        Chunk(id=str(n), document_id="d", position=0, start=start, end=end, text=text[start:end])
-        for n, (start, end) in enumerate(spans)
-    ]
+    chunks = [chunk(str(n), text[start:end], start=start) for n, (start, end) in enumerate(spans)]
     placed = placed_by_offsets(reversed(chunks))
     assert [(chunk.id, chunk.position) for chunk in placed] == [("0", 0), ("1", 1), ("2", 2), ("3", 3)]
     far = replace(chunks[3], start=400, end=410)
@@ -107,18 +102,13 @@ def test_chunks_that_touch_or_overlap_are_neighbours_by_their_offsets() -> None:
 
 
 def test_offsets_of_other_pages_and_documents_are_not_compared() -> None:
-    def chunk(name: str, document: str, page: int, start: int) -> Chunk:
-        return Chunk(
-            id=name, document_id=document, position=0, start=start, end=start + 4, text="text", pages=(page, page)
-        )
-
-    found = [chunk("a", "d", 1, 0), chunk("c", "d", 2, 10), chunk("b", "d", 2, 5), chunk("e", "e", 1, 5)]
+    places = {"a": ("d", 1, 0), "c": ("d", 2, 10), "b": ("d", 2, 5), "e": ("e", 1, 5)}
+    found = [
+        chunk(name, "text", document_id=document, pages=(page, page), start=start)
+        for name, (document, page, start) in places.items()
+    ]
     placed = {each.id: each.position for each in placed_by_offsets(found)}
     assert placed == {"a": 0, "b": 2, "c": 3, "e": 0}, "b begins where a ends, but on a page of its own"
-
-
-def chunk(name: str, start: int = 0, document_id: str = "d") -> Chunk:
-    return Chunk(id=name, document_id=document_id, position=0, start=start, end=start + 1, text="x")
 
 
 def positions(chunks: tuple[Chunk, ...]) -> dict[str, int]:
@@ -126,15 +116,15 @@ def positions(chunks: tuple[Chunk, ...]) -> dict[str, int]:
 
 
 def test_linked_chunks_are_neighbours_and_others_are_apart() -> None:
-    chunks = [chunk("c", 20), chunk("a", 0), chunk("b", 10), chunk("z", 90)]
+    chunks = [chunk("c", start=20), chunk("a"), chunk("b", start=10), chunk("z", start=90)]
     assert positions(placed_by_links(chunks, {"a": "b", "b": "c"})) == {"a": 0, "b": 1, "c": 2, "z": 4}
     assert positions(placed_by_links(chunks, {})) == {"a": 0, "b": 2, "c": 4, "z": 6}
-    turned = [chunk("a", 10), chunk("z", 0), chunk("b", 10)]  # by offset, then by id
+    turned = [chunk("a", start=10), chunk("z"), chunk("b", start=10)]  # by offset, then by id
     assert positions(placed_by_links(turned, {})) == {"z": 0, "a": 2, "b": 4}
 
 
 def test_rings_second_links_and_links_to_nowhere_are_survived() -> None:
-    chunks = [chunk("a", 0), chunk("b", 10), chunk("c", 20)]
+    chunks = [chunk("a"), chunk("b", start=10), chunk("c", start=20)]
     assert positions(placed_by_links(chunks, {"a": "b", "b": "c", "c": "a"})) == {"a": 0, "b": 1, "c": 2}
     assert positions(placed_by_links(chunks, {"a": "c", "b": "c"})) == {"a": 0, "c": 1, "b": 3}
     assert positions(placed_by_links(chunks, {"a": "a", "b": "elsewhere"})) == {"a": 0, "b": 2, "c": 4}
@@ -142,7 +132,7 @@ def test_rings_second_links_and_links_to_nowhere_are_survived() -> None:
 
 @given(st.permutations(range(9)), st.dictionaries(st.integers(0, 8), st.integers(0, 12)))
 def test_every_chunk_has_a_place_of_its_own_in_whatever_order_they_come(order, links: dict[int, int]) -> None:
-    chunks = [chunk(str(place), place * 10) for place in range(9)]
+    chunks = [chunk(str(place), start=place * 10) for place in range(9)]
     after = {str(before): str(behind) for before, behind in links.items()}
     placed = placed_by_links([chunks[place] for place in order], after)
     assert placed == placed_by_links(chunks, after)
@@ -153,7 +143,7 @@ def test_every_chunk_has_a_place_of_its_own_in_whatever_order_they_come(order, l
 
 def linked(number: int) -> Linked:
     before, behind = (str(number - 1) if number else None), (str(number + 1) if number < 19 else None)
-    return Linked(chunk(str(number), number * 10), previous=before, next=behind)
+    return Linked(chunk(str(number), start=number * 10), previous=before, next=behind)
 
 
 def gathered(numbers: list[int], hops: int) -> tuple[list[int], list[tuple[str, ...]]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena import ParameterError
 from catena.effects import FetchChunks, FetchText, Handler, Services, run
@@ -208,9 +209,7 @@ def test_what_rankings_say_besides_hits_is_kept() -> None:
 
 
 def piece(start: int, text: str, position: int = 0, **more: Any) -> Chunk:
-    return Chunk(
-        id=f"p{position}", document_id="d", position=position, start=start, end=start + len(text), text=text, **more
-    )
+    return chunk(f"p{position}", text, start=start, position=position, **more)
 
 
 @pytest.mark.parametrize(

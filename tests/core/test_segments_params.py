@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
-from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.model import Hit, ParameterError, Ranking, Scale
 from catena.segments import (
     BALANCED,
     FIND_ALL,
@@ -136,10 +137,7 @@ def words(text: str) -> int:
 
 def ranking(n: int) -> Ranking:
     text = " ".join(["word"] * WORDS)
-    chunks = (
-        Chunk(id=f"c{i:03}", document_id="d", position=i, start=40 * i, end=40 * i + len(text), text=text)
-        for i in range(n)
-    )
+    chunks = (chunk(f"c{i:03}", text, position=i, start=40 * i) for i in range(n))
     return Ranking(tuple(Hit(chunk, 1.0) for chunk in chunks), Scale.RANK)
 
 

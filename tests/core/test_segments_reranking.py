@@ -12,22 +12,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
 from catena import ParameterError, Provenance, Services, arun, run
-from catena.model import Chunk, Degraded, Hit, MissingServiceError, Ranking, Scale, ScaleError, ServiceError, Unknown
+from catena.model import Degraded, Hit, MissingServiceError, Ranking, Scale, ScaleError, ServiceError, Unknown
 from catena.segments import COHERE, Constant, Linear, Logistic, by_rank, rerank
 from catena.segments.calibration import calibrated
 from catena.testing import FakeReranker
 
 
-def chunk(number: int, text: str) -> Chunk:
-    return Chunk(id=f"c{number}", document_id="d", position=number, start=0, end=len(text), text=text)
-
-
 def ranking_of(*texts: str, scale: Scale = Scale.NORMALIZED) -> Ranking:
     hits = (
-        Hit(chunk(number, text), 1.0 - number / 100, (Provenance(route="dense", rank=number + 1, score=0.5),))
-        for number, text in enumerate(texts)
+        Hit(chunk(f"c{n}", text, position=n), 1.0 - n / 100, (Provenance(route="dense", rank=n + 1, score=0.5),))
+        for n, text in enumerate(texts)
     )
     return Ranking(tuple(hits), scale, (Degraded("route keyword", "off"),), (Unknown("HX9"),))
 
@@ -154,7 +151,7 @@ def test_arguments_out_of_domain_are_refused(options: dict[str, object], named: 
 
 
 def test_a_rankings_own_scores_are_calibrated_in_place() -> None:
-    cosines = Ranking((Hit(chunk(0, "a"), 0.6), Hit(chunk(1, "b"), -0.2)), Scale.SIMILARITY)
+    cosines = Ranking((Hit(chunk("c0", "a"), 0.6), Hit(chunk("c1", "b"), -0.2)), Scale.SIMILARITY)
     found = calibrated(cosines, Linear(-1.0, 1.0))
     assert [hit.score for hit in found.hits] == pytest.approx([0.8, 0.4])
     assert found.scale is Scale.PROBABILITY

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrieval_cases import chunk
 
-from catena.model import Chunk, Hit, ParameterError, Ranking, Scale, ScaleError
+from catena.model import Hit, ParameterError, Ranking, Scale, ScaleError
 from catena.segments import (
     BALANCED,
     LengthAdjustment,
@@ -25,9 +26,7 @@ from conftest import needs_data
 
 
 def hit(document: str, position: int, score: float) -> Hit:
-    return Hit(
-        Chunk(id=f"{document}{position}", document_id=document, position=position, start=0, end=1, text="x"), score
-    )
+    return Hit(chunk(f"{document}{position}", document_id=document, position=position), score)
 
 
 def test_a_value_is_the_decayed_probability_less_the_penalty() -> None:

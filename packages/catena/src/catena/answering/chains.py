@@ -9,16 +9,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from annotated_types import Ge
 
-from catena.answering.integration import (
-    Header,
-    IntegratedContext,
-    LeftOut,
-    ValuedPassage,
-    in_order,
-    laid_out,
-    passages_of,
-    select_fitting,
-)
+from catena.answering.integration import Header, IntegratedContext, ValuedPassage, context_of, in_order, laid_out
 from catena.model import Chain, Checked, Chunk, Edge, Hit, Hop, ParameterError, Segment, digest
 from catena.model.neighbourhood import KEYWORD, MENTION, MENTIONED, NAME, SEMANTIC, STRUCTURAL
 from catena.structure.views import segment_header
@@ -125,8 +116,6 @@ def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None
     places = {chunk.id: place for place, chunk in enumerate(arrange(given, how.format, seed=how.seed))}
     edges = _edges(given) if how.links and how.format == "chain" else {}
     by_turn = [ValuedPassage(chunk.as_segment(), -float(places[chunk.id])) for chunk in arrange(given, "iterative")]
-    shown = [valued for valued in by_turn if valued.segment.text.strip()]
-    blank = [LeftOut(valued.segment, "blank") for valued in by_turn if not valued.segment.text.strip()]
 
     def written(chosen: Sequence[ValuedPassage]) -> str:
         ids = [_chunk_id(valued.segment) for valued in in_order(chosen, "value")]
@@ -137,14 +126,7 @@ def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None
 
         return laid_out(chosen, "value", headed)
 
-    def fits(chosen: Sequence[ValuedPassage]) -> bool:
-        return how.budget_tokens is None or how.count(written(chosen)) <= how.budget_tokens
-
-    chosen, too_much = select_fitting(shown, fits, cut=how.cut)
-    text = written(chosen)
-    return IntegratedContext(
-        text=text, passages=passages_of(chosen, "value"), left_out=(*too_much, *blank), tokens=how.count(text)
-    )
+    return context_of(by_turn, written, "value", budget_tokens=how.budget_tokens, count=how.count, cut=how.cut)
 
 
 def _as_chain(found: Chained) -> Chain:

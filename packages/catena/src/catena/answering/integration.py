@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from math import isnan
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -105,32 +106,49 @@ def integrate(
     if any(isnan(valued.value) for valued in given):
         raise ParameterError("values", "nan", "numbers, which can be put in order")
     best_first = sorted(merged(given), key=lambda valued: valued.order)
-    shown = [valued for valued in best_first if valued.segment.text.strip()]
-    blank = [left for valued in best_first if not valued.segment.text.strip() for left in _left_out(valued, "blank")]
+    written = partial(laid_out, layout=layout, header=header)
+    return context_of(best_first, written, layout, budget_tokens=budget_tokens, count=count, cut=cut)
+
+
+def context_of(
+    ordered: Sequence[ValuedPassage],
+    written: Callable[[Sequence[ValuedPassage]], str],
+    layout: Layout,
+    *,
+    budget_tokens: int | None,
+    count: Callable[[str], int] | None,
+    cut: bool,
+) -> IntegratedContext:
+    """Return the context of those passages that fit into the budget together, with those left out.
+
+    Args:
+        ordered: those that should be taken first come first.
+        written: the text of passages that are shown together.
+        layout: in whose order `written` has them.
+        budget_tokens: of the whole text; None for no limit.
+        count: tokens of a text; None where nothing is to be counted.
+        cut: whether the first that does not fit is shortened at the end of a line or sentence.
+    """
+    shown = [valued for valued in ordered if valued.segment.text.strip()]
+    blank = [left for valued in ordered if not valued.segment.text.strip() for left in _left_out(valued, "blank")]
 
     def fits(chosen: Sequence[ValuedPassage]) -> bool:
-        return budget_tokens is None or count is None or count(laid_out(chosen, layout, header)) <= budget_tokens
+        return budget_tokens is None or count is None or count(written(chosen)) <= budget_tokens
 
-    chosen, too_much = select_fitting(shown, fits, cut=cut)
-    text = laid_out(chosen, layout, header)
+    chosen, too_much = _select_fitting(shown, fits, cut=cut)
+    text = written(chosen)
     return IntegratedContext(
         text=text,
-        passages=passages_of(chosen, layout),
+        passages=_numbered(chosen, layout),
         left_out=(*too_much, *blank),
         tokens=None if count is None else count(text),
     )
 
 
-def select_fitting(
+def _select_fitting(
     shown: Sequence[ValuedPassage], fits: Callable[[Sequence[ValuedPassage]], bool], *, cut: bool
 ) -> tuple[list[ValuedPassage], list[LeftOut]]:
-    """Take passages one after the other as long as they fit together; return them, and those left out.
-
-    Args:
-        shown: those that should be taken first come first.
-        fits: whether these may be shown together.
-        cut: whether the first that does not fit is shortened at the end of a line or sentence.
-    """
+    """Take passages one after the other as long as they fit together; return them, and those left out."""
     if fits(shown):
         return list(shown), []
     chosen: list[ValuedPassage] = []
@@ -349,7 +367,7 @@ def in_order(chosen: Sequence[ValuedPassage], layout: Layout) -> list[ValuedPass
     return sorted(by_value, key=lambda valued: (places[valued.segment.document_id], *valued.order[2:]))
 
 
-def passages_of(chosen: Sequence[ValuedPassage], layout: Layout) -> tuple[Passage, ...]:
+def _numbered(chosen: Sequence[ValuedPassage], layout: Layout) -> tuple[Passage, ...]:
     """Return the passages with their numbers."""
     return tuple(
         Passage(

@@ -84,40 +84,19 @@ def short_answer(
     """
     segments = [_segment(passage) for passage in passages]
     context = integrate(segments, budget_tokens=budget_tokens, count=count, layout="value", cut=True, header=header)
-    answer = yield from answer_from_context(
-        "short_answer", question, context, budget_tokens=budget_tokens, max_tokens=max_tokens
-    )
-    return answer
+    return (yield from _from_context("short_answer", question, context, budget_tokens, max_tokens))
 
 
-def answer_from_context(
-    name: str, question: str, context: IntegratedContext, *, budget_tokens: int | None, max_tokens: int
+def _from_context(
+    name: str, question: str, context: IntegratedContext, budget_tokens: int | None, max_tokens: int
 ) -> Step[ShortAnswer]:
-    """Answer a question from a context with the prompt of this name; without any passage, no model is asked.
-
-    Raises:
-        ParameterError: the question is blank, or the budget held no passage at all.
-        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
-    """
+    """Answer a question from a context with the prompt of this name; without any passage, no model is asked."""
     asked = _checked(question)
     if not context.passages:
         if any(left.reason == "budget" for left in context.left_out):
             raise ParameterError("budget_tokens", budget_tokens, "enough for the beginning of a passage")
         return ShortAnswer(text=NOT_ANSWERABLE, context=context)
-    answer = yield from _ask(name, context, max_tokens, question=asked, passages=context.text)
-    return answer
-
-
-def answer_from_memory(name: str, question: str, *, max_tokens: int) -> Step[ShortAnswer]:
-    """Answer a question from nothing, with the prompt of this name.
-
-    Raises:
-        ParameterError: the question is blank.
-        ServiceError: the model failed, or its reply was truncated, refused, empty or no short answer.
-    """
-    nothing = IntegratedContext(text="", passages=())
-    answer = yield from _ask(name, nothing, max_tokens, question=_checked(question))
-    return answer
+    return (yield from _ask(name, context, max_tokens, question=asked, passages=context.text))
 
 
 def _checked(question: str) -> str:
@@ -198,10 +177,7 @@ def chain_answer(
     """
     how = reading or ChainReading()
     context = chain_context(chains, how)
-    answer = yield from answer_from_context(
-        "chain_answer", question, context, budget_tokens=how.budget_tokens, max_tokens=max_tokens
-    )
-    return answer
+    return (yield from _from_context("chain_answer", question, context, how.budget_tokens, max_tokens))
 
 
 def answer_without_retrieval(question: str, *, max_tokens: int = 512) -> Step[ShortAnswer]:
@@ -213,8 +189,8 @@ def answer_without_retrieval(question: str, *, max_tokens: int = 512) -> Step[Sh
 
     Source: IIER, arXiv:2408.02907, appendix A.4; the wording is ours.
     """
-    answer = yield from answer_from_memory("no_retrieval_answer", question, max_tokens=max_tokens)
-    return answer
+    nothing = IntegratedContext(text="", passages=())
+    return (yield from _ask("no_retrieval_answer", nothing, max_tokens, question=_checked(question)))
 
 
 def answer_all(asked: Mapping[str, Step[ShortAnswer]]) -> Step[tuple[AnsweredQuestion, ...]]:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from catena.effects import redact, service_error
+from catena.effects import redact, service_error, status_of
 from catena.model.errors import CatenaError, InvalidReplyError, MissingExtraError, ParameterError, ServiceError
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Account:
         """
         if isinstance(error, CatenaError):
             return error
-        status = _status(error)
+        status = status_of(error)
         said = self._said(error)
         if (status is not None and status < 300) or (status is None and _unreadable(error)):
             return InvalidReplyError(identity, f"the reply cannot be read ({type(error).__name__}: {said})")
@@ -468,14 +468,6 @@ def account(service: str, variable: str, api_key: str | None = None, base_url: s
     if not (key.isascii() and key.isprintable()):
         raise ParameterError("api_key", "***", "printable ASCII")
     return Account(service, variable, key, base_url.rstrip("/") if base_url else None)
-
-
-def _status(error: Exception) -> int | None:
-    """Return the HTTP status under which cohere and voyageai know it."""
-    for name in ("status_code", "http_status"):
-        if isinstance(status := getattr(error, name, None), int):
-            return status
-    return None
 
 
 def _unreadable(error: Exception) -> bool:

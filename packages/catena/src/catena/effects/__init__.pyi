@@ -9,6 +9,7 @@ from .driver import run as run
 from .faults import guarded as guarded
 from .faults import retry_after_seconds as retry_after_seconds
 from .faults import service_error as service_error
+from .faults import status_of as status_of
 from .journal import Journal as Journal
 from .models import LIMITS as LIMITS
 from .models import Schemas as Schemas

@@ -79,7 +79,7 @@ def service_error(
     if isinstance(error, CatenaError):
         return without_secrets(error, secrets)
     name = type(error).__name__
-    status = _status(error)
+    status = status_of(error)
     text = redact((str(error) if said is None else said).strip(), secrets)[:LONGEST_WORDS] or "no message"
     what = f"{name}: {text}" if status is None else f"{name} (status {status}): {text}"
     too_many = status in _TOO_MANY_STATUS or (status is None and _is_named(error, _TOO_MANY_NAMES))
@@ -89,7 +89,8 @@ def service_error(
     return ServiceError(service, what, retry, retry_after_seconds(_header(error, "retry-after")), too_many)
 
 
-def _status(error: Exception) -> int | None:
+def status_of(error: Exception) -> int | None:
+    """Return the HTTP status that an SDK's error tells, under any of the names that are in use."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "http_status", "code"):
             value = getattr(holder, name, None)

@@ -50,7 +50,7 @@ def _whole(reply: Completion) -> None:
         raise ValueError(f"the reply did not end by itself (finish_reason {reply.finish_reason!r}){why}")
 
 
-def _clean_completion(request: Complete, reply: Completion) -> Completion:
+def _clean_completion(request: Complete | Describe, reply: Completion) -> Completion:
     _whole(reply)
     text = answered(reply.text)  # here, once for every step
     if request.validate is not None:
@@ -64,13 +64,8 @@ def _decode_completion(payload: bytes) -> Completion:
 
 
 def _clean_caption(request: Describe, reply: str | Completion) -> str:
-    if isinstance(reply, Completion):
-        _whole(reply)
-        reply = reply.text
-    caption = answered(reply)
-    if request.validate is not None:
-        request.validate(caption)
-    return caption
+    whole = reply if isinstance(reply, Completion) else Completion(text=reply)
+    return _clean_completion(request, whole).text
 
 
 def redacted(reply: Any, secrets: Collection[str]) -> Any:
@@ -91,12 +86,9 @@ def message_text(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else ()
-    texts = (part if isinstance(part, str) else _fields(part).get("text") for part in parts)
+    fields = (part if isinstance(part, Mapping) else getattr(part, "__dict__", {}) for part in parts)
+    texts = (part if isinstance(part, str) else of.get("text") for part, of in zip(parts, fields, strict=True))
     return "".join(text for text in texts if isinstance(text, str))
-
-
-def _fields(part: object) -> Mapping[str, Any]:
-    return part if isinstance(part, Mapping) else getattr(part, "__dict__", {})
 
 
 def caption_of(reply: Completion, service: str) -> str:

@@ -11,7 +11,8 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +66,8 @@ def critical_terms(
         One tuple per chunk, as `Entry.terms` takes it.
     """
     options = options or CriticalTermOptions()
-    names = dict.fromkeys(_names(document.title, options), options.title_weight)
+    of_title = names_of(document.title)  # the title, and the codes in it
+    names = dict.fromkeys(of_title if options.codes else of_title[:1], options.title_weight)
     expert = _ready(options.expert)
     return tuple(
         tuple(sorted((_found(chunk.text, options) | Counter(expert.carried(chunk.text)) | Counter(names)).elements()))
@@ -87,14 +89,8 @@ def merge_terms(*lists: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     said = [terms for terms in lists if terms]
     if len({len(terms) for terms in said}) > 1:
         raise ParameterError("lengths of the lists of terms", [len(terms) for terms in said], "equal, or 0")
-    return tuple(tuple(sorted(_most(of_chunk).elements())) for of_chunk in zip(*said, strict=True))
-
-
-def _most(of_chunk: Iterable[Sequence[str]]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for terms in of_chunk:
-        counts |= Counter(terms)
-    return counts
+    merged: Iterator[Counter[str]] = (reduce(or_, map(Counter, of_chunk)) for of_chunk in zip(*said, strict=True))
+    return tuple(tuple(sorted(counts.elements())) for counts in merged)
 
 
 def _ready(expert: ExpertTerms | Sequence[str | ExpertTerm]) -> ExpertTerms:
@@ -104,11 +100,6 @@ def _ready(expert: ExpertTerms | Sequence[str | ExpertTerm]) -> ExpertTerms:
 def _found(text: str, options: CriticalTermOptions) -> Counter[str]:
     """Return the terms that the text itself gives away, each once."""
     return Counter({term for raw in _candidates(text, options) if says_something(term := normalise_term(raw))})
-
-
-def _names(title: str, options: CriticalTermOptions) -> tuple[str, ...]:
-    """Return the names of a document: its title, and the codes in it."""
-    return names_of(title) if options.codes else names_of(title)[:1]
 
 
 def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from catena.effects import Failed, Step, guarded, together
+from catena.effects import Failed, Step, all_together, guarded, together
 from catena.model import Chunk, Degraded, Entry, ParameterError, ServiceError, View, digest
 
 
@@ -149,9 +149,6 @@ Held = Mapping[str, Sequence[View]]
 """Views by `View.made`, as `LibraryStore.made_views` gives them of a document's older version."""
 
 
-Made = tuple[tuple[View, ...], tuple[Degraded, ...]]
-
-
 def with_views(
     entry: Entry, makers: Sequence[ViewMaker], *, model: str = "", held: Held | None = None
 ) -> Step[tuple[Entry, tuple[Degraded, ...]]]:
@@ -180,8 +177,7 @@ def with_views(
     offline = [maker for maker in makers if not maker.asks_model]
     # one step per chunk and model, so that it is known of which chunk something could not be made
     steps = [make_views([chunk], [maker], title=title) for maker, chunk in rest.values()]
-    first, *others = yield from together([make_views(entry.chunks, offline, title=title), *steps])
-    (views, degraded), results = _given(first), map(_given, others)
+    (views, degraded), *results = yield from all_together([make_views(entry.chunks, offline, title=title), *steps])
     found: dict[str, Sequence[View]] = {**known}
     for stamp, (made, lost) in zip(rest, results, strict=True):
         # what lacks a part is not taken over next time: it is asked for again
@@ -189,12 +185,6 @@ def with_views(
         degraded = (*degraded, *lost)
     taken = (replace(view, chunk_id=chunk.id) for _, chunk, stamp in stamps for view in found[stamp])
     return replace(entry, views=(*entry.views, *views, *taken)), degraded
-
-
-def _given(result: Made | Failed) -> Made:
-    if isinstance(result, Failed):
-        raise result.error
-    return result
 
 
 def made_from(maker: ViewMaker, chunk: Chunk, title: str, model: str) -> str:

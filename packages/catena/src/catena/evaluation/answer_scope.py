@@ -5,7 +5,7 @@ visible characters count, those that are not white space: how a chunker trims ch
 
 Choices made, where MC-indexing leaves them open: recall is the coverage by the union of what is returned, so that
 nothing counts twice (`summed_recall` is the paper's sum); a cutoff of 1.5 is the mean of the cutoffs 1 and 2 on every
-question (`scope_cutoffs.whole_cutoffs` is the paper's half and half).
+question (`whole_cutoffs` is the paper's half and half).
 
 Source: MC-indexing (Dong et al., 2024), sections 5.2, appendices A, E and F.
 """

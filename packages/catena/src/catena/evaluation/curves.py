@@ -15,6 +15,7 @@ from catena.evaluation.log_rank_measure import (
     MeanLogRankIndex,
     Ties,
     Unretrieved,
+    check_room,
     log_rank_score,
     mean_log_rank_index,
 )
@@ -87,11 +88,7 @@ def ranks_of(relevant: frozenset[str], ranked: Ranked, *, n: int) -> tuple[float
         places.setdefault(score, []).append(place)
     found = [(places[score][0] + places[score][-1]) / 2 for piece, score in pairs if piece in wanted]
     lost = len(wanted) - len(found)
-    if len(pairs) + lost > n:
-        raise EvaluationError(
-            f"n = {n} is too small: {len(pairs)} pieces are ranked and {lost} relevant ones are outside the ranking. "
-            "Try: n = the number of all pieces that were ranked"
-        )
+    check_room(n, len(pairs), lost)
     return (*sorted(found), *[float(n)] * lost)
 
 

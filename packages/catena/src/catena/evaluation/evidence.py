@@ -161,7 +161,7 @@ def evidence_in(
     Args:
         chunks: all chunks that were ranked.
         gold_spans: by question id, in the order of the hops. Spans of one item are alternatives.
-        min_overlap: as in `spans.chunks_of_items`.
+        min_overlap: as in `chunks_of_items`.
 
     Returns:
         By question and item the chunks of which any will do; none where the chunks are so cut that none covers the

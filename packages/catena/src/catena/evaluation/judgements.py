@@ -58,7 +58,10 @@ def scored_ids(ranked: Ranked, where: str = "ranking") -> tuple[tuple[str, float
         pairs = sorted(zip(ranked, _numbers(ranked.values(), where), strict=True))
         pairs.sort(key=itemgetter(1), reverse=True)  # stable: ties stay ordered by id
     else:
-        _check_sequence(ranked, where)
+        if not isinstance(ranked, Sequence):
+            got, allowed = type(ranked).__name__, "a Ranking, scores by id, or a list of ids, best first"
+            raise EvaluationError(f"{where}: expected {allowed}; got {got}")
+        check_ids(ranked, where)
         pairs = [(piece, -float(index)) for index, piece in enumerate(ranked)]
     if len({piece for piece, _ in pairs}) != len(pairs):
         seen: set[str] = set()
@@ -147,13 +150,6 @@ def as_relevant(relevant: Collection[str]) -> frozenset[str]:
     return frozenset(relevant)
 
 
-def _check_sequence(ids: object, where: str) -> None:
-    if not isinstance(ids, Sequence):
-        got = type(ids).__name__
-        raise EvaluationError(f"{where}: expected a Ranking, scores by id, or a list of ids, best first; got {got}")
-    check_ids(ids, where)
-
-
 def _check_grades(query: str, grades: Mapping[str, int]) -> None:
     if not isinstance(grades, Mapping):
         raise EvaluationError(f"qrels, query {query!r}: expected a mapping of piece id to grade, got {grades!r}")
@@ -210,7 +206,9 @@ def read_run(path: FilePath) -> dict[str, dict[str, float]]:
     for where, (query, _, piece, _, score, _) in _rows(path, ("query", "Q0", "piece", "rank", "score", "tag")):
         if piece in run.setdefault(query, {}):
             raise EvaluationError(f"{where}: piece {piece!r} is ranked twice for query {query!r}")
-        run[query][piece] = _score(score, where)
+        if not _DECIMAL.fullmatch(score) or not isfinite(float(score)):
+            raise EvaluationError(f"{where}: the score must be a finite number, got {score!r}")
+        run[query][piece] = float(score)
     return {
         query: dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))) for query, scores in run.items()
     }
@@ -270,12 +268,6 @@ def _rows(path: FilePath, fields: tuple[str, ...]) -> Iterator[tuple[str, list[s
         if len(row) != len(fields):
             raise EvaluationError(f"{where}: expected {len(fields)} fields ({' '.join(fields)}), got {len(row)}")
         yield where, row
-
-
-def _score(text: str, where: str) -> float:
-    if not _DECIMAL.fullmatch(text) or not isfinite(float(text)):
-        raise EvaluationError(f"{where}: the score must be a finite number, got {text!r}")
-    return float(text)
 
 
 def _field(name: str) -> str:

@@ -228,11 +228,8 @@ def log_rank_index(
     pairs = scored_ids(ranked)
     standings = _standings(pairs, wanted)
     returned, lost = len(pairs), len(wanted) - sum(standing.relevant for standing in standings)
-    if returned > n or (n > 0 and returned + lost > n):
-        raise EvaluationError(
-            f"n = {n} is too small: {returned} pieces are ranked and {lost} relevant ones are outside the ranking. "
-            "Try: n = the number of all pieces that were ranked"
-        )
+    if n > 0 or returned:
+        check_room(n, returned, lost)
     outside = [_tail(returned, rules)] * lost
     pessimistic, placed, optimistic = (
         [*_places(standings, rule), *outside] for rule in ("pessimistic", ties, "optimistic")
@@ -248,6 +245,15 @@ def log_rank_index(
         n_tied=sum(count for first, last, count in standings if first < last),
         n_unretrieved=lost,
     )
+
+
+def check_room(n: int, returned: int, lost: int) -> None:
+    """Raise `EvaluationError` where n pieces cannot be those that were ranked and the relevant ones outside."""
+    if returned + lost > n:
+        raise EvaluationError(
+            f"n = {n} is too small: {returned} pieces are ranked and {lost} relevant ones are outside the ranking. "
+            "Try: n = the number of all pieces that were ranked"
+        )
 
 
 def mean_log_rank_index(

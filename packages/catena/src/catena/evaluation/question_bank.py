@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.evaluation.evidence import GoldSpan, chunks_of_items
+from catena.evaluation.evidence import GoldSpan, relevant_chunks
 from catena.model import Chunk, Entry, EvaluationError
 from catena.text import read_objects, same_words
 
@@ -147,18 +147,17 @@ def chunks_of_gold(gold: Gold, entries: Iterable[Entry], *, min_overlap: float =
     found: set[str] = set()
     for entry in entries:
         if gold.span is not None:
-            found |= _covering(gold, entry, [gold.span], min_overlap)
+            found |= _covering(entry, [gold.span], min_overlap)
         elif gold.text is not None:
-            found |= _covering(gold, entry, _occurrences(gold.text, entry.document.text), min_overlap)
+            found |= _covering(entry, _occurrences(gold.text, entry.document.text), min_overlap)
         else:
             found |= {chunk.id for chunk in entry.chunks if _holds(chunk, gold)}
     return frozenset(found)
 
 
-def _covering(gold: Gold, entry: Entry, spans: Sequence[tuple[int, int]], min_overlap: float) -> frozenset[str]:
-    document_id = entry.document.id
-    golds = [GoldSpan(item=gold.name, document_id=document_id, start=start, end=end) for start, end in spans]
-    return frozenset().union(*chunks_of_items(entry.chunks, golds, min_overlap=min_overlap).values())
+def _covering(entry: Entry, spans: Sequence[tuple[int, int]], min_overlap: float) -> frozenset[str]:
+    golds = [GoldSpan(item="gold", document_id=entry.document.id, start=start, end=end) for start, end in spans]
+    return relevant_chunks(entry.chunks, golds, min_overlap=min_overlap)
 
 
 def _occurrences(text: str, document: str) -> list[tuple[int, int]]:

@@ -116,18 +116,15 @@ def _measure(
     theirs: Any = getattr(library, _THEIRS[base])
     if cutoff is not None and base != "mrr":
         theirs = theirs @ cutoff
-    run = {query: _falling(ids[:cutoff]) for query, ids in ranked.items()}
+    tops = {query: ids[:cutoff] for query, ids in ranked.items()}
+    # strictly falling scores; whole numbers stay distinct even in trec_eval's single precision
+    run = {query: {piece: float(len(ids) - at) for at, piece in enumerate(ids)} for query, ids in tops.items()}
     values = dict.fromkeys(queries.defined, 0.0)
     if values:
         found: Iterable[Any] = library.pytrec_eval.iter_calc([theirs], judged, run)
         values |= {metric.query_id: float(metric.value) for metric in found}
     mean = fsum(values.values()) / len(values) if values else None
     return MeasureResult(measure=name, value=mean, queries=queries, per_query=values)
-
-
-def _falling(ids: Sequence[str]) -> dict[str, float]:
-    """Return strictly falling scores; whole numbers stay distinct even in trec_eval's single precision."""
-    return {piece: float(len(ids) - index) for index, piece in enumerate(ids)}
 
 
 def _ir_measures() -> ModuleType:

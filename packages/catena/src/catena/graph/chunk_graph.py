@@ -107,12 +107,7 @@ class ChunkGraph:
         options = options or GraphOptions()
         if not isinstance(options, GraphOptions):
             raise ParameterError("options", options, "GraphOptions(...) or None")
-        rows = checked_vectors(vectors, len(nodes))
-        check_nodes(nodes)
-        order = sorted(range(len(nodes)), key=lambda place: nodes[place].id)
-        ordered = tuple(nodes[place] for place in order)
-        check_distinct(ordered)
-        rows = unit(rows[order])
+        ordered, rows = in_order(nodes, vectors)
         exact = len(rows) <= options.exact_up_to
         lists = nearest(rows, options.neighbours, ticker(progress, cancel), exact=exact)
         return cls(ordered, tuple(node.id for node in ordered), state_of(ordered, rows, lists, options), options)
@@ -143,16 +138,13 @@ class ChunkGraph:
                 another shape or not finite.
             CancelledError: stopped.
         """
-        rows = checked_vectors(vectors if len(added) else np.empty((0, self.dim)), len(added))
+        given = vectors if len(added) else np.empty((0, self.dim))
+        newcomers, rows = in_order(added, given)
         if len(added) and rows.shape[1] != self.dim and len(self):
             raise ParameterError("vectors", rows.shape, f"of shape ({len(added)}, {self.dim}), as the graph's are")
-        check_nodes(added)
         gone = {self._known_place(each) for each in removed}
         if len(gone) == len(self):
-            return self.build(added, rows, self.options, progress=progress, cancel=cancel)
-        order = sorted(range(len(added)), key=lambda place: added[place].id)
-        newcomers = tuple(added[place] for place in order)
-        check_distinct(newcomers)
+            return self.build(added, given, self.options, progress=progress, cancel=cancel)
         for node in newcomers:
             if (place := self._place(node.id)) is not None and place not in gone:
                 raise ParameterError(
@@ -161,7 +153,7 @@ class ChunkGraph:
         new_ids = [node.id for node in newcomers]
         places = PlaceChanges(self.ids, new_ids, np.array(sorted(gone), np.int64))
         tick = ticker(progress, cancel)
-        state = updated_state(self._state, places, newcomers, unit(rows[order]), options=self.options, tick=tick)
+        state = updated_state(self._state, places, newcomers, rows, options=self.options, tick=tick)
         return ChunkGraph(
             places.merged(self._nodes, newcomers), places.merged(self.ids, new_ids), state, self.options
         )
@@ -444,6 +436,23 @@ class ChunkGraph:
         return np.array([bisect_left(self.ids, each) for each in chunk_ids], np.int64)
 
 
+def in_order(nodes: Sequence[Node], vectors: ArrayLike) -> tuple[tuple[Node, ...], NDArray[np.float32]]:
+    """Return nodes ordered by id, and their vectors at unit length.
+
+    Raises:
+        ParameterError: two are of one chunk, or one is no node; vectors are of another shape, or not finite.
+    """
+    rows = checked_vectors(vectors, len(nodes))
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise ParameterError("nodes", type(node).__name__, "of Node: node_of(chunk) makes one")
+    order = sorted(range(len(nodes)), key=lambda place: nodes[place].id)
+    for one, other in pairwise(order):
+        if nodes[one].id == nodes[other].id:
+            raise ParameterError("nodes", f"two of chunk {nodes[one].id!r}", "of distinct chunks")
+    return tuple(nodes[place] for place in order), unit(rows[order])
+
+
 def checked_vectors(vectors: ArrayLike, nodes: int) -> NDArray[np.float32]:
     """Return vectors as rows of float32.
 
@@ -461,20 +470,6 @@ def checked_vectors(vectors: ArrayLike, nodes: int) -> NDArray[np.float32]:
         bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         raise ParameterError("vectors", f"row {bad} with {rows[bad][~np.isfinite(rows[bad])][0]}", "finite numbers")
     return rows
-
-
-def check_nodes(nodes: Sequence[Node]) -> None:
-    """Raise `ParameterError` where something is no node."""
-    for node in nodes:
-        if not isinstance(node, Node):
-            raise ParameterError("nodes", type(node).__name__, "of Node: node_of(chunk) makes one")
-
-
-def check_distinct(nodes: Sequence[Node]) -> None:
-    """Raise `ParameterError` where two nodes, ordered by id, are of one chunk."""
-    for one, other in pairwise(nodes):
-        if one.id == other.id:
-            raise ParameterError("nodes", f"two of chunk {one.id!r}", "of distinct chunks")
 
 
 def ticker(progress: Progress | None, cancel: Cancel | None) -> Tick:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.graph.options import GraphOptions, Node, rarity, words_of
+from catena.graph.options import GraphOptions, Node, TermEdges, rarity, words_of
 from catena.graph.semantic import NO_NODE
 from catena.graph.state import GraphState
 from catena.graph.term_index import TermIndex, distinct, ranges, starts_of, term_number, title_number
@@ -199,16 +199,8 @@ class JoinedBy:
 
 def joined_by(state: GraphState, options: GraphOptions, place: int, node: Node) -> JoinedBy:
     """Return the terms and titles that may join a node to others, to explain its edges without the graph."""
-    terms = {}
-    for kind in options.term_kinds:
-        own = kind.terms(node)
-        holding = _holding(state.terms[kind.name], [term_number(term) for term in own])
-        limit = kind.limit(state.size)
-        terms[kind.name] = tuple(term for term, nodes in zip(own, holding, strict=True) if 1 < nodes <= limit)
-    titles: dict[int, str] = {}
-    for printed in node.titles:
-        titles.setdefault(title_number(words_of(printed)), printed)
-    said = _said(state, place)
+    terms = {kind.name: _joining_terms(state, kind, kind.terms(node)) for kind in options.term_kinds}
+    titles, said = _by_number(node.titles), _said(state, place)
     joining = _joining(state, options, [*titles, *said])
     return JoinedBy(
         terms={kind: each for kind, each in terms.items() if each},
@@ -243,22 +235,29 @@ def shared_words(
     for each in options.term_kinds:
         if each.name == kind:
             held = set(each.terms(other[1]))
-            terms = [term for term in each.terms(one[1]) if term in held]
-            holding = _holding(state.terms[kind], [term_number(term) for term in terms])
-            limit = each.limit(state.size)
-            return tuple(term for term, nodes in zip(terms, holding, strict=True) if nodes <= limit)
+            return _joining_terms(state, each, [term for term in each.terms(one[1]) if term in held])
     return ()
+
+
+def _joining_terms(state: GraphState, kind: TermEdges, terms: Sequence[str]) -> tuple[str, ...]:
+    """Return the terms that several nodes hold, and not too many."""
+    holding, limit = _holding(state.terms[kind.name], [term_number(term) for term in terms]), kind.limit(state.size)
+    return tuple(term for term, nodes in zip(terms, holding, strict=True) if 1 < nodes <= limit)
 
 
 def _titles(state: GraphState, options: GraphOptions, place: int, mentioned: Node) -> tuple[str, ...]:
     """Return the titles of a node by which the text of the node at a place mentions it, as printed."""
-    said = _said(state, place)
+    titles = _by_number(mentioned.titles)
+    joining = _joining(state, options, [number for number in _said(state, place) if number in titles])
+    return tuple(printed for number, printed in titles.items() if number in joining)
+
+
+def _by_number(titles: Iterable[str]) -> dict[int, str]:
+    """Return titles as printed by their numbers, the first of each."""
     found: dict[int, str] = {}
-    for printed in mentioned.titles:
-        if (number := title_number(words_of(printed))) in said:
-            found.setdefault(number, printed)
-    joining = _joining(state, options, list(found))
-    return tuple(printed for number, printed in found.items() if number in joining)
+    for printed in titles:
+        found.setdefault(title_number(words_of(printed)), printed)
+    return found
 
 
 def _said(state: GraphState, place: int) -> list[int]:

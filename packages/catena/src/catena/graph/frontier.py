@@ -52,6 +52,12 @@ class FirstRanking:
         )
 
 
+def chunks_known(ids: Sequence[str]) -> Step[dict[str, Chunk]]:
+    """Return by id the chunks that the graph has; nothing is asked where there are no ids."""
+    (found,) = (yield from ask([FetchById(chunk_ids=tuple(ids))])) if ids else ((),)
+    return {chunk_id: chunk for chunk_id, chunk in zip(ids, found, strict=True) if chunk is not None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WalkContext:
     """The inputs of a walk, which do not change while it runs.
@@ -77,12 +83,9 @@ class WalkContext:
         """Return the ids that may be returned; a chunk of the first ranking always may."""
         if self.allows is None:
             return frozenset(ids)
-        others = tuple(chunk_id for chunk_id in ids if chunk_id not in self.first.hits)
-        chunks: Sequence[Chunk | None] = ()
-        if others:
-            (chunks,) = yield from ask([FetchById(chunk_ids=others)])
-        refused = {i for i, chunk in zip(others, chunks, strict=True) if chunk is None or not self.allows(chunk)}
-        return frozenset(ids) - refused
+        others = [chunk_id for chunk_id in ids if chunk_id not in self.first.hits]
+        chunks = yield from chunks_known(others)
+        return frozenset(ids) - {i for i in others if i not in chunks or not self.allows(chunks[i])}
 
 
 @dataclass(slots=True)
@@ -114,10 +117,7 @@ class TokenBudget:
 
     def fetch(self, ids: Sequence[str]) -> Step[None]:
         """Fetch chunks into `chunks`; chunks that the graph does not have stay unknown."""
-        wanted = tuple(chunk_id for chunk_id in ids if chunk_id not in self.chunks)
-        if wanted:
-            (chunks,) = yield from ask([FetchById(chunk_ids=wanted)])
-            self.chunks.update({i: chunk for i, chunk in zip(wanted, chunks, strict=True) if chunk is not None})
+        self.chunks.update((yield from chunks_known([chunk_id for chunk_id in ids if chunk_id not in self.chunks])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

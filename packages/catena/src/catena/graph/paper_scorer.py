@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects.steps import Embed, FetchById, Step, ask
+from catena.effects.steps import Embed, Step, ask
+from catena.graph.frontier import chunks_known
 from catena.graph.scoring import Candidates, read_weights, unit_vector, write_weights
 from catena.model import TITLE, Chunk, ParameterError, digest
 
@@ -204,8 +205,8 @@ class PaperScorer:
             return np.zeros(self.dim, dtype=np.float32)
         if self.path == "vectors":
             return unit_vector(candidates.path_mean)
-        (chunks,) = yield from ask([FetchById(chunk_ids=candidates.path.ids)])
-        (rows,) = yield from ask([Embed(texts=(path_text([chunk for chunk in chunks if chunk is not None]),))])
+        chunks = yield from chunks_known(candidates.path.ids)
+        (rows,) = yield from ask([Embed(texts=(path_text(list(chunks.values())),))])
         vector: NDArray[np.float32] = np.asarray(rows[0], dtype=np.float32)
         return vector
 

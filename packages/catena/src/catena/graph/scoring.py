@@ -357,7 +357,7 @@ SHIPPED = Path(__file__).parents[1] / "data" / "walk_scorer" / "scorer.safetenso
 _ARRAYS = ("hidden", "bias", "out", "mean", "spread")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureScorer:
     """`score = mean over the networks e of out_e . tanh(hidden_e^T z + bias_e)`, z = (features - mean) / spread.
 
@@ -373,16 +373,19 @@ class FeatureScorer:
     weights: Mapping[str, NDArray[np.float32]] = field(repr=False)
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
     identity: str = field(init=False)
-    _side_by_side: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]] = field(
-        init=False, repr=False
-    )
 
     def __post_init__(self) -> None:
         weights = _checked(self.weights)
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "_side_by_side", _side_by_side(weights))
         parts = [part for name in _ARRAYS for part in (name, weights[name].tobytes())]
         object.__setattr__(self, "identity", f"features@{digest(*parts, length=8)}")
+
+    @cached_property
+    def _side_by_side(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]:
+        """Hidden, bias and out of one wide network that gives the mean of all of them, in one product."""
+        networks, count, units = self.weights["hidden"].shape
+        hidden = self.weights["hidden"].transpose(1, 0, 2).reshape(count, networks * units)
+        return hidden, self.weights["bias"].reshape(-1), self.weights["out"].reshape(-1).astype(np.float64) / networks
 
     def score(self, candidates: Candidates) -> Step[NDArray[np.float64]]:
         """Return one score per candidate, without unit."""
@@ -435,15 +438,6 @@ class FeatureScorer:
 @lru_cache(maxsize=1)
 def _shipped() -> FeatureScorer:
     return FeatureScorer.load(SHIPPED)
-
-
-def _side_by_side(
-    weights: Mapping[str, NDArray[np.float32]],
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]:
-    """Merge all networks into a wide one that gives their mean, in one product; return its hidden, bias and out."""
-    networks, count, units = weights["hidden"].shape
-    hidden = weights["hidden"].transpose(1, 0, 2).reshape(count, networks * units)
-    return hidden, weights["bias"].reshape(-1), weights["out"].reshape(-1).astype(np.float64) / networks
 
 
 def _checked(weights: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import dropwhile
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -268,7 +269,9 @@ def question_keywords(question: str, *, by: KeywordsBy = "offline") -> Step[tupl
 
 def offline_question_keywords(question: str) -> tuple[str, ...]:
     """Return the names, codes and quoted words of a question, or else its longer words, in order of place."""
-    named = (" ".join(_without_beginning(phrase)) for phrase in named_phrases(question))
+    named = (
+        " ".join(dropwhile(lambda word: word.lower() in _BEGINNING, phrase)) for phrase in named_phrases(question)
+    )
     quoted = (text for match in _QUOTED.findall(question) for text in match)
     return _standing_in(question, (*named, *quoted)) or _standing_in(question, _content_words(question))
 
@@ -289,11 +292,6 @@ def read_question_keywords(reply: str, question: str) -> tuple[str, ...]:
 
 def _standing_in(question: str, phrases: Iterable[str]) -> tuple[str, ...]:
     return TermMatcher(map(name_of, phrases)).longest_in(question)
-
-
-def _without_beginning(phrase: Sequence[str]) -> Sequence[str]:
-    first = next((place for place, word in enumerate(phrase) if word.lower() not in _BEGINNING), len(phrase))
-    return phrase[first:]
 
 
 def _content_words(question: str) -> Iterator[str]:

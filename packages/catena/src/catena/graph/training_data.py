@@ -18,6 +18,7 @@ from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
 from catena.effects import Embed, Expand, FetchById, FetchNodes, Graph, Step, ask
+from catena.graph.frontier import chunks_known
 from catena.graph.paper_scorer import KINDS, PathEncoding, node_text, path_text
 from catena.graph.scoring import unit_vector
 from catena.model import Checked, Chunk, EvaluationError, ParameterError, as_tuples, check_options, digest
@@ -610,8 +611,7 @@ def _embedded(texts: Sequence[str], kind: str = "document") -> Step[NDArray[np.f
 
 
 def _chunks(ids: tuple[str, ...]) -> Step[dict[str, Chunk]]:
-    (found,) = yield from ask([FetchById(chunk_ids=ids)])
-    chunks = {name: chunk for name, chunk in zip(ids, found, strict=True) if chunk is not None}
+    chunks = yield from chunks_known(ids)
     if len(chunks) < len(ids):
         lost = [name for name in ids if name not in chunks][:3]
         raise ParameterError("chunks of the training lists", lost, "in the graph from which the lists were drawn")

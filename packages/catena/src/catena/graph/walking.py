@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects.steps import DescribeEdges, Failed, FetchNodes, FindCovering, Step, ask
+from catena.effects.steps import DescribeEdges, FetchNodes, FindCovering, Step, ask, ask_if_known
 from catena.graph.frontier import (
     Allows,
     FirstRanking,
@@ -33,7 +33,7 @@ from catena.graph.frontier import (
 from catena.graph.options import Strategy, WalkOptions
 from catena.graph.scoring import FeatureScorer, Scorer, SimilarityScorer, WalkQuestion, idf_of
 from catena.model import Chain, Chunk, Edge, Hit, Hop, Provenance, Ranking, Scale
-from catena.model.errors import MissingServiceError, ParameterError
+from catena.model.errors import ParameterError
 from catena.model.neighbourhood import Neighbourhood, Nodes
 from catena.text.words import tokenise, word_keys
 
@@ -507,12 +507,8 @@ def _edges(nodes: Sequence[VisitedNode]) -> Step[Mapping[tuple[str, str], Edge]]
     plain = {pair: Edge(weights=dict(sorted(node.weights.items()))) for pair, node in taken.items()}
     if not taken:
         return plain
-    (described,) = yield [DescribeEdges(pairs=tuple(taken))]
-    if isinstance(described, Failed):
-        if isinstance(described.error, MissingServiceError):
-            return plain
-        raise described.error
-    return {pair: edge or plain[pair] for pair, edge in zip(taken, described, strict=True)}
+    described = yield from ask_if_known(DescribeEdges(pairs=tuple(taken)))
+    return {pair: edge or plain[pair] for pair, edge in zip(taken, described or plain.values(), strict=True)}
 
 
 def _chain(

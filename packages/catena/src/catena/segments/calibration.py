@@ -58,14 +58,19 @@ def calibration_given(given: Any) -> Any:
     return given
 
 
-def _numbers(scores: ArrayLike) -> NDArray[np.float64]:
+def numbers(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return scores as an array of any shape.
+
+    Raises:
+        ParameterError: they are no numbers, or NaN is among them.
+    """
     try:
-        numbers = np.asarray(scores, dtype=np.float64)
+        found = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ParameterError("scores", str(error), "numbers") from None
-    if np.isnan(numbers).any():
+    if np.isnan(found).any():
         raise ParameterError("scores", "NaN among them", "numbers")
-    return numbers
+    return found
 
 
 def _sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -100,7 +105,7 @@ class Identity(_Rule):
     name = "identity"
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
-        return np.clip(_numbers(scores), 0.0, 1.0)
+        return np.clip(numbers(scores), 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ class Constant(_Rule):
     value: Annotated[float, Ge(0), Le(1)] = 0.8
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
-        return np.full_like(_numbers(scores), self.value)
+        return np.full_like(numbers(scores), self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ class BetaCDF(_Rule):
     b: Annotated[float, Gt(0), Le(LARGEST)]
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
-        return incomplete_beta(_numbers(scores), self.a, self.b)
+        return incomplete_beta(numbers(scores), self.a, self.b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +166,7 @@ class BetaCalibration(_Rule):
     c: Finite
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
-        x = np.clip(_numbers(scores), EDGE, 1.0 - EDGE)
+        x = np.clip(numbers(scores), EDGE, 1.0 - EDGE)
         return _sigmoid(self.a * np.log(x) - self.b * np.log1p(-x) + self.c)
 
 
@@ -175,7 +180,7 @@ class Logistic(_Rule):
     shift: Finite = 0.0
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
-        return _sigmoid(self.slope * _numbers(scores) + self.shift)
+        return _sigmoid(self.slope * numbers(scores) + self.shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,7 @@ class Linear(_Rule):
             raise ParameterError("high", self.high, f"above low, {self.low!r}")
 
     def __call__(self, scores: ArrayLike, /) -> Probabilities:
-        x = np.clip(_numbers(scores), self.low, self.high)
+        x = np.clip(numbers(scores), self.low, self.high)
         return np.clip(x / (self.high - self.low) - self.low / (self.high - self.low), 0.0, 1.0)
 
 

@@ -32,6 +32,7 @@ from catena.segments.calibration import (
     Linear,
     Logistic,
     Probabilities,
+    numbers,
 )
 from catena.text.files import regular_file
 
@@ -320,10 +321,7 @@ def standardizing(scores: ArrayLike) -> Logistic:
     Raises:
         ParameterError: they are not at least two different finite numbers.
     """
-    try:
-        x = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError("scores", str(error), "numbers") from None
+    x = numbers(scores)
     deviation = float(x.std()) if x.size and np.isfinite(x).all() else 0.0
     if not deviation > 0.0:
         raise ParameterError("scores", f"{x.size} of them", "at least two different finite numbers")
@@ -331,12 +329,7 @@ def standardizing(scores: ArrayLike) -> Logistic:
 
 
 def _in_unit_interval(scores: ArrayLike, first: Calibration | None) -> Floats:
-    try:
-        x = np.asarray(scores if first is None else first(scores), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ParameterError):
-            raise
-        raise ParameterError("scores", str(error), "numbers") from None
+    x = numbers(scores if first is None else first(scores))
     if x.ndim != 1:
         raise ParameterError("scores", f"an array of shape {x.shape}", "a flat sequence of numbers")
     if not np.all((x >= 0.0) & (x <= 1.0)):

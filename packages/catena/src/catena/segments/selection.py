@@ -19,7 +19,7 @@ _FEW = 100  # starts whose sums are added first
 
 
 def greedy(sequence: ChunkSequence, limits: SelectionBounds, *, joint: bool = False) -> tuple[SelectedSegment, ...]:
-    """SelectedSegment disjoint segments one by one, each the best that is left, until budget or queries are used up.
+    """Select disjoint segments one by one, each the best that is left, until budget or queries are used up.
 
     A candidate lies in one run, begins and ends with a value >= 0, overlaps no earlier pick (of any query) and
     fits the limits and what is left of the budget. Its value is the sum of its chunks' values, added left to
@@ -41,9 +41,8 @@ def greedy(sequence: ChunkSequence, limits: SelectionBounds, *, joint: bool = Fa
     """
     reach, left = reaches(sequence, limits), limits.budget
     bounds = [_bounds(row, reach, limits.max_chunks) for row in sequence.values]
-    bests: dict[
-        int, SelectedSegment | None
-    ] = {}  # of the queries that were asked, as long as nothing is in their way
+    # of the queries that were asked, as long as nothing is in their way
+    bests: dict[int, SelectedSegment | None] = {}
     turns = list(range(len(bounds))) if sequence.size else []
     picks: list[SelectedSegment] = []
     while turns and left > 0:
