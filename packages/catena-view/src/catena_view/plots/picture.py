@@ -356,6 +356,13 @@ def finished(picture: Picture, path: str | Path | None) -> Picture | Path:
     return picture if path is None else picture.save(path)
 
 
+def one_panel(
+    marks: Sequence[Mark], x: Axis, y: Axis, path: str | Path | None, *, title: str, caption: str, **size: Any
+) -> Picture | Path:
+    """Return a picture of one panel, or write it and return its path; `size` is what `Picture` takes besides."""
+    return finished(Picture(title=title, caption=caption, panels=[Panel(marks=marks, x=x, y=y)], **size), path)
+
+
 LETTER = 0.066  # inches that a letter of a label is wide, about
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 LINE_HEIGHT = LETTER_SIZE * LINE / 72  # inches, of a line of a card
@@ -427,6 +434,11 @@ def shortened(text: str, most: int) -> str:
     """Return text on one line, cut to so many letters."""
     words = " ".join(text.split())
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+
+
+def number_of(count: int, noun: str) -> str:
+    """Return e.g. "1 chain", "2,300 chains"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def width(text: str, size: float = LETTER_SIZE) -> float:

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena import Entry, Ranking, run
-from catena.evaluation import GAMMAS, Judgement, RetrievalReport, cohesion, judge, recall_curve, retrieval_report
+from catena.evaluation import (
+    GAMMAS,
+    NAMES,
+    Judgement,
+    RetrievalReport,
+    ask_questions,
+    cohesion,
+    judge,
+    recall_curve,
+    retrieval_report,
+)
 from catena.model import EvaluationError, citation, pages_in_words
 from catena.segments import Extraction, Weighed, explain
 from catena_view.plots import ranking as ranking_plots
@@ -166,9 +176,6 @@ def _bar(place: float, chunk: Weighed, row: ChunkRow) -> Bar:
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many questions of a bank have been asked, and of how many."""
 
-_FEWEST = 10  # hits of the search that a user would make, for nDCG and MRR at 10
-_NAMES = {"recall": "recall", "lri": "LRI", "ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
-
 
 def studies_shown(
     library: BaseLibrary,
@@ -192,18 +199,12 @@ def studies_shown(
     """
     judgement = judge(bank, [info.id for info in library.documents()], library.get)
     n = library.stats().chunks
-    judged = [question for question in bank if judgement.items.get(question.id)]
-    top, deep, depth = dict[str, Ranking](), dict[str, Ranking](), min(options.depth, n)
-    for number, question in enumerate(judged, start=1):  # as a user would ask, and as deep as it is judged
-        top[question.id] = library.search(question.text, k=max(_FEWEST, len(judgement.items[question.id])))
-        deep[question.id] = library.search(question.text, k=depth, depth=depth)
-        if progress is not None:
-            progress(number, len(judged))
+    top, deep = ask_questions(bank, judgement, library.search, depth=min(options.depth, n), progress=progress)
     found = retrieval_report(bank, judgement, top=top, deep=deep, n=n, gamma=options.gamma)
-    measures = [name for name in _NAMES if name in found.measures[""]]
+    measures = [name for name in NAMES if name in found.measures[""]]
     return Studies(
         note=_note(found, judgement),
-        columns=("kind", "questions", *(_NAMES[name] for name in measures), "mean rank"),
+        columns=("kind", "questions", *(NAMES[name] for name in measures), "mean rank"),
         rows=tuple(_row(kind, found, measures) for kind in found.measures),
         figures=(*_log_rank(found), *_cohesion(library, entries)),
     )
