@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from catena.cli.console import out, picked, printable, tell, tell_written
 from catena.cli.failures import ProblemError, check_targets, refuse, stopped_with
-from catena.cli.options import Given, fields_of, flag, given_options, option, picture
+from catena.cli.options import FieldsOf, Given, flag, given_options, option, picture
 from catena.cli.progress import progress
 from catena.graph.options import GraphOptions, WalkOptions
 from catena.model.errors import needs
@@ -33,7 +33,7 @@ _TITLE = 90  # characters of a question above a picture
 
 Edges: TypeAlias = Annotated[
     Given,
-    fields_of(
+    FieldsOf(
         GraphOptions, neighbours="--neighbours", keywords_more_than="--keywords-more-than",
         mentions="--mentions/--no-mentions",
     ),
@@ -50,7 +50,7 @@ class GraphChoices:
     ] = False
     walk: Annotated[
         Given,
-        fields_of(
+        FieldsOf(
             WalkOptions, only_with="--graph", strategy="--walk", max_length="--max-length", width="--beam-width"
         ),
     ] = field(default_factory=dict)

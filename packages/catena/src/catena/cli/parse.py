@@ -14,17 +14,7 @@ import typer
 from catena.cli.console import err, picked, printable, tell, write_json, write_text
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
 from catena.cli.llm_options import ModelOptions, stoppable
-from catena.cli.options import (
-    AsJson,
-    DryRun,
-    Given,
-    NoHiddenText,
-    ReadingChoices,
-    fields_of,
-    grouped,
-    option,
-    picture,
-)
+from catena.cli.options import AsJson, DryRun, FieldsOf, Given, NoHiddenText, ReadingChoices, grouped, option, picture
 from catena.cli.progress import asking_bar, counted
 from catena.effects import Failed, Services, Step, plan, together
 from catena.formatting import FidelityReport, format_markdown
@@ -45,7 +35,7 @@ def parse(
     llm: Annotated[str | None, option("MODEL", "Let this OpenAI-compatible model write the Markdown.")] = None,
     asking: ModelOptions,
     plan: DryRun = False,
-    windows: Annotated[Given, fields_of(FormatOptions, only_with="--llm", window="--window", padding="--padding")],
+    windows: Annotated[Given, FieldsOf(FormatOptions, only_with="--llm", window="--window", padding="--padding")],
     fidelity: Annotated[Path | None, option("FILE.json", "With --llm: write how faithful each page is.")] = None,
     fidelity_plot: Annotated[
         Path | None, picture("With --llm: draw it, of several files into FILE-1, FILE-2, …")

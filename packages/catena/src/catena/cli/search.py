@@ -16,12 +16,13 @@ from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.graph_search import GraphChoices, chains_as_json, chains_of, check_graph, show_chains
 from catena.cli.options import (
     AsJson,
+    BudgetTokens,
+    FieldsOf,
     Given,
     LibraryPath,
     NameOptions,
     QuestionText,
     WhereOption,
-    fields_of,
     filter_of,
     flag,
     given_options,
@@ -112,7 +113,7 @@ def search(
     route: RouteOption = None,
     where: WhereOption = None,
     fusion: FusionOption = "score",
-    by_hand: Annotated[Given, fields_of(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
+    by_hand: Annotated[Given, FieldsOf(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
     tuned: Annotated[Path | None, option("FILE", "The weights that `catena tune --out` wrote.")] = None,
     names: NameOptions,
     no_graph: Annotated[
@@ -124,10 +125,7 @@ def search(
     passages: Annotated[
         bool, flag("--passages", "Read the best passages of what is found, 1,000 tokens of them.")
     ] = False,
-    budget_tokens: Annotated[
-        int | None,
-        option("N", "Read the best passages of so many tokens; or most of --segments [2000] or --graph.", min=1),
-    ] = None,
+    budget_tokens: BudgetTokens = None,
     segments: Annotated[
         bool, flag("--segments", "Find segments, which are runs of adjacent chunks; the next options are about them.")
     ] = False,

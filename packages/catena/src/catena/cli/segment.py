@@ -11,7 +11,7 @@ import typer
 from catena.cli.console import err, out, plain, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, tell_degraded
 from catena.cli.llm_options import ModelOptions, stoppable
-from catena.cli.options import AsJson, DryRun, Given, ReadingChoices, fields_of, grouped, option
+from catena.cli.options import AsJson, DryRun, FieldsOf, Given, ReadingChoices, grouped, option
 from catena.effects import Services, Step
 from catena.effects import plan as planned
 from catena.model import Document
@@ -30,7 +30,7 @@ def segment(
     llm: Annotated[
         str | None, option("MODEL", "Let this OpenAI-compatible model divide it, and name the parts.")
     ] = None,
-    divided: Annotated[Given, fields_of(SegmentOptions, under="--under")],
+    divided: Annotated[Given, FieldsOf(SegmentOptions, under="--under")],
     asking: ModelOptions,
     plan: DryRun = False,
     reading: ReadingChoices,
