@@ -179,7 +179,7 @@ def test_fidelity_is_read_as_it_was_kept(tmp_path: Path) -> None:
     (tmp_path / "two.json").write_text(json.dumps([kept, kept]))
     (one,) = read_fidelity(tmp_path / "one.json")
     assert [(page.page, page.recall, page.state) for page in one.pages] == [(1, 1.0, "llm"), (2, 0.9, "layout")]
-    assert one.pages[1].faults == ("dropped: 'x'",)
+    assert one.pages[1].faults == (dropped,)
     assert len(read_fidelity(tmp_path / "two.json")) == 2
 
 

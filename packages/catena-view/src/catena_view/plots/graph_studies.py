@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from catena.graph import ChunkGraph, kinds_in_order
-from catena.model import KEYWORD, MENTIONED, EvaluationError, ParameterError
+from catena.model import KEYWORD, EvaluationError, ParameterError
 from catena_view.plots.picture import (
     BACKGROUND,
     Axis,
@@ -189,11 +189,7 @@ def graph_degrees(
         EvaluationError: the graph has no edge.
         ParameterError, MissingExtraError: as in `path_lengths`.
     """
-    counts = {"all kinds": np.asarray(graph.degrees())}
-    for kind in kinds_in_order(kind for kind in graph.kinds if kind != MENTIONED):
-        counts[kind] = np.diff(graph.links(kind).starts)
-        if MENTIONED in graph.kinds and kind == "mention":
-            counts[kind] = counts[kind] + np.diff(graph.links(MENTIONED).starts)
+    counts = {"all kinds": graph.degrees(), **{kind: graph.degrees(kind) for kind in kinds_in_order(graph.kinds)}}
     if not len(graph) or not counts["all kinds"].any():
         raise EvaluationError("a picture of degrees needs a graph with at least one edge")
     marks: list[Mark] = []

@@ -371,8 +371,8 @@ _BOLD = 1.15  # how much wider bold letters are
 _MARGIN = 0.2  # inches beside the text of a card
 
 
-def label_rows(starts: Sequence[float], widths: Sequence[float], *, most: int) -> list[int | None]:
-    """Return for each label the first row, from 0, in which it touches none before it; None where there is none.
+def label_rows(starts: Sequence[float], widths: Sequence[float], *, most: int) -> dict[int, int]:
+    """Return number of label -> the first row, from 0, in which it touches none before it, where there is one.
 
     Args:
         starts: where the labels begin, ascending.
@@ -380,12 +380,12 @@ def label_rows(starts: Sequence[float], widths: Sequence[float], *, most: int) -
         most: rows that there are.
     """
     ends: list[float] = []
-    rows: list[int | None] = []
-    for start, width in zip(starts, widths, strict=True):
-        row = next((number for number, end in enumerate(ends) if end <= start), len(ends))
+    rows: dict[int, int] = {}
+    for number, (start, width) in enumerate(zip(starts, widths, strict=True)):
+        row = next((row for row, end in enumerate(ends) if end <= start), len(ends))
         if row < most:
             ends[row : row + 1] = [start + 1.08 * width]
-        rows.append(row if row < most else None)
+            rows[number] = row
     return rows
 
 

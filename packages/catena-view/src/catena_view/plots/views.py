@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite, log2, nan
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 from catena import Document, Hit, Ranking
 from catena.evaluation import Span, Spanned, chunking_error, spans_of
+from catena.formatting import FidelityReport, PageFidelity
 from catena.model import SEPARATOR, TITLE, EvaluationError, ParameterError
 from catena_view.plots.picture import (
     Axis,
@@ -250,32 +251,8 @@ _ROWS = ("recall", "precision", "order")
 _TAKEN = "llm"  # the state of a page whose first answer was taken; nothing is drawn above it
 
 
-class FidelityPage(Protocol):
-    """A page of a report: shares in [0, 1], whose text it has in the end, and what was wrong on the way."""
-
-    @property
-    def page(self) -> int: ...
-    @property
-    def recall(self) -> float: ...
-    @property
-    def precision(self) -> float: ...
-    @property
-    def order(self) -> float: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def faults(self) -> Sequence[Any]: ...
-
-
-class FidelityReportLike(Protocol):
-    """A report over the pages of one document, as `catena.formatting.fidelity_check.FidelityReport` is."""
-
-    @property
-    def pages(self) -> Sequence[FidelityPage]: ...
-
-
 def fidelity_strip(
-    report: FidelityReportLike,
+    report: FidelityReport,
     path: str | Path | None = None,
     *,
     floor: float = 0.9,
@@ -324,7 +301,7 @@ def fidelity_strip(
     return one_panel(marks, x, y, path, title=title, caption=_means_told(pages), height=2.9)
 
 
-def _check_shares(pages: Sequence[FidelityPage]) -> None:
+def _check_shares(pages: Sequence[PageFidelity]) -> None:
     for page in pages:
         for row in _ROWS:
             share = getattr(page, row)
@@ -332,7 +309,7 @@ def _check_shares(pages: Sequence[FidelityPage]) -> None:
                 raise EvaluationError(f"page {page.page}: {row} must be a share in [0, 1], got {share!r}")
 
 
-def _means_told(pages: Sequence[FidelityPage]) -> str:
+def _means_told(pages: Sequence[PageFidelity]) -> str:
     means = ", ".join(f"{row} {sum(getattr(page, row) for page in pages) / len(pages):.3f}" for row in _ROWS)
     worst = min(pages, key=lambda page: (min(getattr(page, row) for row in _ROWS), page.page))
     states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(page.state for page in pages).items()))
@@ -344,12 +321,12 @@ def _means_told(pages: Sequence[FidelityPage]) -> str:
     )
 
 
-def _cell_told(page: FidelityPage, row: str) -> str:
+def _cell_told(page: PageFidelity, row: str) -> str:
     faults = f", {len(page.faults)} faults" if page.faults else ""
     return f"page {page.page}: {row} {getattr(page, row):.3f}, {page.state}{faults}"
 
 
-def _page_ticks(pages: Sequence[FidelityPage]) -> list[tuple[float, str]]:
+def _page_ticks(pages: Sequence[PageFidelity]) -> list[tuple[float, str]]:
     """Return at most about 20 round page numbers, and the first page where there is room for it."""
     step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if len(pages) / size <= 20)
     shown = [page.page for page in pages if page.page % step == 0]

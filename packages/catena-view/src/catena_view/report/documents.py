@@ -6,8 +6,7 @@ import json
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +22,7 @@ from catena.evaluation import (
     recall_curve,
     retrieval_report,
 )
+from catena.formatting import FidelityReport
 from catena.model import EvaluationError, citation, pages_in_words
 from catena.segments import Extraction, Weighed, explain
 from catena_view.plots import ranking as ranking_plots
@@ -30,7 +30,7 @@ from catena_view.plots import space
 from catena_view.plots.graph_view import excerpt
 from catena_view.plots.picture import shortened
 from catena_view.plots.segments import ChunkRow, ends_of, formula_of, rows_of
-from catena_view.plots.views import FidelityReportLike, fidelity_strip
+from catena_view.plots.views import fidelity_strip
 from catena_view.report.values import (
     Bar,
     Curve,
@@ -262,15 +262,7 @@ _NONE = Missing(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFidelity:
-    """A fidelity report as it was kept; `source` names its document."""
-
-    source: str
-    pages: tuple[PageRow, ...]
-
-
-def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
+def read_fidelity(path: str | Path) -> tuple[FidelityReport, ...]:
     """Read what `catena parse --fidelity` wrote: one report, or a list of them.
 
     Raises:
@@ -280,7 +272,7 @@ def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
     try:
         found = json.loads(source.read_text(encoding="utf-8"))
         reports = found if isinstance(found, list) else [found]
-        return tuple(_report(report) for report in reports)
+        return tuple(map(FidelityReport.from_json, reports))
     except OSError as error:
         what = f"{source.name} cannot be read: {error.strerror or 'not readable'}"
         raise EvaluationError(f"{what}. Try: the file that catena parse --fidelity wrote") from error
@@ -289,31 +281,7 @@ def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
         raise EvaluationError(f"{what}. Try: the file that catena parse --fidelity wrote") from error
 
 
-def _report(report: Mapping[str, Any]) -> KeptFidelity:
-    pages = (_page(lambda name, page=page: page[name]) for page in report["pages"])  # type: ignore[misc]
-    return KeptFidelity(source=str(report["source"]), pages=tuple(pages))
-
-
-def _page(told: Callable[[str], Any]) -> PageRow:
-    return PageRow(
-        page=int(told("page")),
-        recall=float(told("recall")),
-        precision=float(told("precision")),
-        order=float(told("order")),
-        state=str(told("state")),
-        faults=tuple(map(_fault, told("faults"))),
-    )
-
-
-def _fault(fault: Any) -> str:
-    """Return a fault in words: as it was kept, or as `format_markdown` gives it."""
-    if isinstance(fault, str):
-        return fault
-    kind, detail = (fault["kind"], fault["detail"]) if isinstance(fault, dict) else (fault.kind, fault.detail)
-    return f"{kind}: {detail}" if detail else kind
-
-
-def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
+def strips_shown(reports: Sequence[FidelityReport]) -> Strips | Missing:
     """Return the strips of reports that have pages.
 
     Raises:
@@ -323,9 +291,19 @@ def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
     return Strips(strips=tuple(map(_strip, held))) if held else _NONE
 
 
-def _strip(report: FidelityReportLike) -> Strip:
+def _strip(report: FidelityReport) -> Strip:
     return Strip(
-        title=Path(str(getattr(report, "source", ""))).name or "a document",
+        title=Path(report.source).name or "a document",
         caption=str(getattr(fidelity_strip(report), "caption", "")),
-        pages=tuple(_page(partial(getattr, page)) for page in report.pages),
+        pages=tuple(
+            PageRow(
+                page=page.page,
+                recall=page.recall,
+                precision=page.precision,
+                order=page.order,
+                state=page.state,
+                faults=tuple(f"{each.kind}: {each.detail}" if each.detail else each.kind for each in page.faults),
+            )
+            for page in report.pages
+        ),
     )

@@ -18,9 +18,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from catena import Ranking, __version__
 from catena.effects import one_state
 from catena.evaluation import BankQuestion
+from catena.formatting import FidelityReport
 from catena.model import CatenaError, Checked, Doc, EvaluationError, ParameterError, Where
 from catena_view.plots.graph import MOST_NODES
-from catena_view.plots.views import FidelityReportLike
 from catena_view.report.documents import Progress, curves_shown, in_order, strips_shown, studies_shown, tree_shown
 from catena_view.report.graph import graph_shown
 from catena_view.report.ranking import hits_shown, notice_of
@@ -100,7 +100,7 @@ def report(
     *,
     name: str = "",
     questions: Sequence[BankQuestion] = (),
-    fidelity: Sequence[FidelityReportLike] = (),
+    fidelity: Sequence[FidelityReport] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Return one self-contained HTML page about a library and a question.

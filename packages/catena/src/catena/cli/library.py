@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,12 +22,13 @@ from catena.cli.options import AsJson, DryRun, EmbedderName, FilePaths, LibraryP
 from catena.cli.progress import notes_of, progress
 from catena.effects import Event, Services
 from catena.library.discovery import discover, path_text
-from catena.model import IngestState, Outcome
+from catena.model import Outcome
 from catena.model.near_names import meant
 
 if TYPE_CHECKING:
     from catena.library import BaseLibrary, Library
     from catena.library.file_ingestion import Progress
+    from catena.store.store import DocumentInfo
 
 
 EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
@@ -295,22 +296,7 @@ def status(
     )
 
 
-class Listed(Protocol):
-    """A document as the table of documents shows it, in a library or on a server."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def state(self) -> IngestState: ...
-    @property
-    def pages(self) -> int: ...
-    @property
-    def chunks(self) -> int: ...
-
-
-def show_documents(documents: Sequence[Listed], outcomes: Sequence[Outcome]) -> None:
+def show_documents(documents: Sequence[DocumentInfo], outcomes: Sequence[Outcome]) -> None:
     """Write the table of documents, and below it that of the files that need a look."""
     from rich.text import Text
 
