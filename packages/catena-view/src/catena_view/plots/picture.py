@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import ceil, floor, hypot, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -488,13 +487,9 @@ def card_height(lines: int) -> float:
 
 def _pieces(word: str, room: float, size: float) -> list[str]:
     """Return a word, or its parts where it is wider than the room."""
-    if width(word, size) <= room:
-        return [word]
-    cuts, used = [0], 0.0
-    for at, letter in enumerate(word):
-        wide = width(letter, size)
-        if used + wide > room and at > cuts[-1]:
-            cuts.append(at)
-            used = 0.0
-        used += wide
-    return [word[start:end] for start, end in pairwise([*cuts, len(word)])]
+    pieces = [""]
+    for letter in word:
+        if pieces[-1] and width(pieces[-1] + letter, size) > room:
+            pieces.append("")
+        pieces[-1] += letter
+    return pieces

@@ -202,31 +202,30 @@ def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callab
         What to tell of each file, and what to tell of each request to a model.
     """
     began = time.monotonic()
-    pages = chunks = answers = kept = 0
-    reading = embedding = ""
+    counts: Counter[str] = Counter()
+    doing = {"reading": "", "embedding": ""}
     with progress(what, "files") as show:
 
         def notes() -> str:
             seconds = max(time.monotonic() - began, 0.001)
-            paces = {"pages": pages, "chunks": chunks}
-            made = [f"{count / seconds:.0f} {name}/s" for name, count in paces.items() if count]
-            return ", ".join(filter(None, (*made, reading, embedding, notes_of(answers=answers, kept=kept))))
+            paces = [f"{counts[name] / seconds:.0f} {name}/s" for name in ("pages", "chunks") if counts[name]]
+            answers = notes_of(answers=counts["finished"], kept=counts["cached"])
+            return ", ".join(filter(None, (*paces, *doing.values(), answers)))
 
         def tell(step: Progress) -> None:
-            nonlocal chunks
-            chunks += step.outcome.chunks
+            counts["chunks"] += step.outcome.chunks
             show(completed=step.done, total=step.total, notes=notes())
 
         def watch(event: Event) -> None:
-            nonlocal pages, reading, answers, kept, embedding
+            goes_on = event.done < event.total
             if event.kind == "read":
-                pages += 1
+                counts["pages"] += 1
                 name = printable(PurePath(event.purpose).name, one_line=True)
-                reading = f"{name} page {event.done:,} of {event.total:,}" if event.done < event.total else ""
+                doing["reading"] = f"{name} page {event.done:,} of {event.total:,}" if goes_on else ""
             elif event.purpose.startswith(EMBEDDING):
-                embedding = f"embedding {event.done / event.total:.0%}" if event.done < event.total else ""
+                doing["embedding"] = f"embedding {event.done / event.total:.0%}" if goes_on else ""
             else:
-                answers, kept = answers + (event.kind == "finished"), kept + (event.kind == "cached")
+                counts[event.kind] += 1
             show(notes=notes())
 
         yield tell, watch
