@@ -345,7 +345,9 @@ class ChunkGraph:
         """
         if kind is not None:
             ends = (kind, MENTIONED) if kind == MENTION else (kind,)
-            return np.sum([np.diff(self.links(each).starts) for each in ends], axis=0, dtype=np.int32)
+            counts = [np.diff(self.links(each).starts) for each in ends]
+            total: NDArray[np.int32] = np.sum(counts, axis=0, dtype=np.int32)
+            return total
         links = [self.links(kind) for kind in self.kinds]
         size = max(len(self), 1)
         pairs = np.concatenate([each.sources * np.int64(size) + each.targets for each in links])
