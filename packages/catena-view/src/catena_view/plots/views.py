@@ -12,6 +12,7 @@ from catena import Document, Hit, Ranking
 from catena.evaluation import Span, Spanned, chunking_error, spans_of
 from catena.formatting import FidelityReport, PageFidelity
 from catena.model import SEPARATOR, TITLE, EvaluationError, ParameterError
+from catena.retrieval import found_by
 from catena_view.plots.picture import (
     Axis,
     Cells,
@@ -188,12 +189,8 @@ def chunking_errors(
 
 
 def _ranks(hit: Hit) -> dict[str, int]:
-    """Return kind of view -> the hit's rank in it; ranks of routes that were fused within a view come after it."""
-    ranks: dict[str, int] = {}
-    for way in hit.provenance:
-        if way.rank is not None:
-            ranks.setdefault(way.view, way.rank)
-    return ranks
+    """Return kind of view -> the hit's rank in it, of the views that ranked it."""
+    return {kind: rank for kind, rank in found_by(hit).items() if rank is not None}
 
 
 def _label(hit: Hit, several: bool) -> str:
