@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from catena.cli.app import app
 from catena.cli.segment_search import RERANKER_KEYS
+from catena.library import Library
 
 KEY = "sk-test-0123456789abcdefghij"
 """The key of every model that a test asks; no command shows it."""
@@ -38,6 +40,15 @@ def refused(*arguments: object, code: int = 2) -> str:
 def plain(text: str) -> str:
     """Return a text with single spaces in place of breaks and runs of spaces."""
     return " ".join(text.split())
+
+
+def filled(folder: Path, texts: Mapping[str, str]) -> Path:
+    """Write files into a folder, and index them into the library "lib" in it."""
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with Library.open(folder / "lib") as library:
+        library.index([folder / name for name in texts])
+    return folder
 
 
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch, *, key: bool = True) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 
 import cli_calls
 import pytest
-from cli_calls import value
+from cli_calls import filled, value
 from pypdf import PdfWriter
 from typer.main import get_command
 
@@ -34,12 +34,7 @@ BROKEN = b"%PDF-1.4\nnothing"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Make a folder with two manuals and a library of them, to be copied."""
-    folder = tmp_path_factory.mktemp("made")
-    for name, text in TWO_MANUALS.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    with catena.Library.open(folder / "lib") as library:
-        library.index([folder / name for name in TWO_MANUALS])
-    return folder
+    return filled(tmp_path_factory.mktemp("made"), TWO_MANUALS)
 
 
 def call(*arguments: str, code: int = 0) -> Any:

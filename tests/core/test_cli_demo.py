@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from catena.cli.demo import (
     PlainVectorSearch,
     five_ways_shown,
     own_command,
-    questions_of,
     rank_of,
     report,
     report_place,
@@ -131,14 +129,6 @@ def test_without_a_library_the_report_is_kept_in_a_folder_for_passing_things(tmp
     assert (page.name, page.parent.parent) == ("report.html", tmp_path)
     assert page.parent.is_dir()
     assert report_place(Path("kept/lib")) == Path("kept/lib-report.html")
-
-
-def test_every_question_of_the_demo_names_passages_of_bundled_files():
-    bundled = files("catena") / "data" / "demo"
-    names = {file.name for file in bundled.iterdir()}
-    for question in questions_of(bundled / "questions.json"):
-        assert question.evidence
-        assert {each.document for each in question.evidence} <= names
 
 
 # the comparison

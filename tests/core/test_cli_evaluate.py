@@ -6,8 +6,7 @@ import json
 
 import cli_calls
 import pytest
-
-import catena
+from cli_calls import filled
 
 MANUALS = {
     "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
@@ -27,11 +26,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
-    for name, text in MANUALS.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    with catena.Library.open(folder / "lib") as library:
-        library.index([folder / name for name in MANUALS])
+    folder = filled(tmp_path_factory.mktemp("made"), MANUALS)
     ask(folder, QUESTIONS)
     return folder
 
@@ -89,22 +84,6 @@ def test_pictures_are_written_and_named(shelf):
     assert (shelf / "kinds.png").read_bytes().startswith(b"\x89PNG")
     assert "<html>" in (shelf / "ranks.html").read_text(encoding="utf-8")
     assert "kinds.png" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--plot", "kinds.gif"], "neither .png nor .html"),
-        (["--plot", "none/kinds.png"], "cannot write none/kinds.png: its folder is not there"),
-        (["--gamma", "0"], "--gamma must be above 0"),
-        (["--gamma", "nan"], "--gamma must be above 0"),
-        (["--level", "1"], "--level must be in (0, 1)"),
-    ],
-)
-def test_wrong_options_are_refused_before_any_work(shelf, arguments, told):
-    result = call(*arguments, code=2)
-    assert told in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("Try: ")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from catena.cli.app import app
-from catena.cli.options import Given, fields_of, given_options, grouped
+from catena.cli.options import FieldsOf, Given, given_options, grouped
 from catena.model.options import Doc, declared
 
 
@@ -29,9 +29,7 @@ class Settings:
     joined: Annotated[bool, Doc("Join them")] = True
 
 
-OF_ALL = fields_of(
-    Settings, only_with="--all", size="--size", share="--share", way="--way", joined="--join/--no-join"
-)
+OF_ALL = FieldsOf(Settings, only_with="--all", size="--size", share="--share", way="--way", joined="--join/--no-join")
 
 
 @dataclass(frozen=True, kw_only=True)

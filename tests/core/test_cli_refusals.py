@@ -168,6 +168,11 @@ REFUSED = {
     "ask note.md x --segments --rerank cohere:m": "there is no key for cohere",
     "ask note.md x --segments --calibration voyage": "was made for scores of voyage's rerankers",
     "evaluate lib bank.jsonl --gamma 0": "--gamma must be above 0",
+    "evaluate lib bank.jsonl --gamma nan": "--gamma must be above 0",
+    "evaluate lib bank.jsonl --plot kinds.gif": "neither .png nor .html",
+    "evaluate lib bank.jsonl --plot none/kinds.png": "cannot write none/kinds.png: its folder is not there",
+    "report what? -l lib --out r.pdf": "r.pdf does not end in .html",
+    "report what? -l lib --out absent/r.html": "its folder is not there",
     "evaluate lib bank.jsonl --level 1": "--level must be in (0, 1)",
     # indexing
     "index note.md -l new --chunks sections --max-tokens 9": "a section is one chunk",

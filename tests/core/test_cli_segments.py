@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_calls import KEY, call, plain, refused, value
+from cli_calls import KEY, call, filled, plain, refused, value
 
 import catena
 from catena.library import Library
@@ -54,12 +54,9 @@ QUOTES = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made")
-    for name, torque, fuse in (("HX200", "1.8", "250"), ("HX210", "2.4", "400")):
-        (folder / f"{name}.md").write_text(MANUAL.format(name=name, torque=torque, fuse=fuse), encoding="utf-8")
-    with Library.open(folder / "lib") as library:
-        library.index([folder / "HX200.md", folder / "HX210.md"])
-    return folder
+    rows = (("HX200", "1.8", "250"), ("HX210", "2.4", "400"))
+    texts = {f"{name}.md": MANUAL.format(name=name, torque=torque, fuse=fuse) for name, torque, fuse in rows}
+    return filled(tmp_path_factory.mktemp("made"), texts)
 
 
 def passages_of(body) -> list[tuple[str, str]]:

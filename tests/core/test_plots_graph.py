@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from itertools import combinations
 from math import hypot
 from types import SimpleNamespace
@@ -244,6 +245,12 @@ def test_boxes_say_what_and_arrows_why():
     assert sources == ["1"]  # the third hop came from the first one, the second from the one before it
     arrows = [mark for mark in marks(made, Strokes) if mark.heads]
     assert [mark.dash for mark in arrows] == ["solid", "solid", "dotted"]
+
+
+def test_a_hop_whose_edge_is_gone_is_not_said_to_come_from_the_first_ranking():
+    made = plots.chain_strip([Chain((hop(0), replace(hop(1, came_from=0), edge=None)))])
+    texts = [text.replace("\n", " ") for mark in marks(made, TextMarks) for text in mark.texts]
+    assert "no edge any more" in texts
 
 
 def test_a_reason_leaves_out_names_inside_others_and_ends_after_a_few_words():

@@ -149,9 +149,9 @@ def test_labels_of_one_row_never_touch(labels, most):
     starts, widths = [start for start, _ in labels], [width for _, width in labels]
     rows = label_rows(starts, widths, most=most)
     for row in range(most):
-        kept = [at for at, found in enumerate(rows) if found == row]
+        kept = [at for at, found in rows.items() if found == row]
         assert all(starts[a] + widths[a] <= starts[b] for a, b in pairwise(kept))
-    assert all(row is None or 0 <= row < most for row in rows)
+    assert all(0 <= row < most for row in rows.values())
     assert not labels or rows[0] == 0
 
 

@@ -13,7 +13,7 @@ import typer
 from catena import Chunk, Document
 from catena.cli.console import out, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
-from catena.cli.options import AsJson, LibraryPath, Password
+from catena.cli.options import AsJson, LibraryPath, Password, option
 from catena.model import TITLE, ParameterError, Place
 
 if TYPE_CHECKING:
@@ -29,11 +29,9 @@ def show(
     citation: Annotated[str, typer.Argument(metavar="CITATION", help="As answers and searches write it.")],
     *,
     library: LibraryPath,
-    quote: Annotated[
-        str | None, typer.Option("--quote", metavar="WORDS", help="Look these words up, and mark them alone.")
-    ] = None,
+    quote: Annotated[str | None, option("WORDS", "Look these words up, and mark them alone.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.png", help="Draw the page, with what is cited marked.")
+        Path | None, option("FILE.png", "Draw the page, with what is cited marked.", "--out", "-o")
     ] = None,
     password: Password = None,
     as_json: AsJson = False,

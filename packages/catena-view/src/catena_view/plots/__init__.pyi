@@ -23,8 +23,6 @@ from .timeline import Moment as Moment
 from .timeline import RunLog as RunLog
 from .timeline import cost_growth as cost_growth
 from .timeline import run_timeline as run_timeline
-from .views import FidelityPage as FidelityPage
-from .views import FidelityReportLike as FidelityReportLike
 from .views import Recall as Recall
 from .views import chunking_errors as chunking_errors
 from .views import fidelity_strip as fidelity_strip

@@ -13,7 +13,7 @@ import numpy as np
 from catena import Chunk
 from catena.effects import Graph
 from catena.graph import kinds_in_order, reasons
-from catena.model import MENTION, MENTIONED, Chain, Hop, ParameterError
+from catena.model import Chain, Hop, ParameterError
 from catena_view.plots.graph_view import (
     Box,
     DrawnEdge,
@@ -53,6 +53,7 @@ from catena_view.plots.picture import (
     card_lines,
     finished,
     lines_of,
+    number_of,
     shortened,
     width,
 )
@@ -192,8 +193,7 @@ def _edges(
     made = []
     for kind in kinds_in_order(kind for link in links for kind in link.weights):
         shade, dash = style(kind)
-        seen = (kind, MENTIONED) if kind == MENTION else (kind,)
-        held = [link for link in links if any(each in link.weights for each in seen)]
+        held = [link for link in links if link.weight(kind)]
         for at_chain in (False, True):
             here = [link for link in held if (link.one in chain_chunks or link.two in chain_chunks) == at_chain]
             names = [edge_told(graph, link) for link in here] if at_chain or not whole else []
@@ -235,13 +235,12 @@ def _nodes(
     titles = {chunk.document_id: title_of(chunk) for chunk in chunks.values()}
     made = []
     for name, held in groups.items():
-        shade, shape = (GREY, 0) if name is None else colours[name]
-        others = len({chunk.document_id for chunk in held})
-        label = (
-            f"{others:,} other document{'s' if others != 1 else ''}"
-            if name is None
-            else shortened(titles[name], _TITLE)
-        )
+        if name is None:
+            shade, shape = GREY, 0
+            label = number_of(len({chunk.document_id for chunk in held}), "other document")
+        else:
+            shade, shape = colours[name]
+            label = shortened(titles[name], _TITLE)
         made.append(
             Discs(
                 places=[places[chunk.id] for chunk in held], label=label, colour=shade, size=3.2 if whole else 6.0,
@@ -252,7 +251,7 @@ def _nodes(
 
 
 def _said(shown: int, reached: int, hops: int) -> str:
-    within = f"within {hops} hop{'s' if hops != 1 else ''}"
+    within = f"within {number_of(hops, 'hop')}"
     if shown == reached:
         return f"all {reached:,} neighbours {within}"
     return f"{shown:,} of the {reached:,} neighbours {within}, those with the heaviest edges"
@@ -262,10 +261,7 @@ def _chains_told(drawn: Sequence[Chain], given: int) -> str:
     lengths = ", ".join(str(len(chain.hops)) for chain in drawn)
     left_out = f" (of {given}, the first ones)" if given > len(drawn) else ""
     documents = len({chunk.document_id for chain in drawn for chunk in chain.chunks})
-    return (
-        f"{len(drawn)} chain{'s' if len(drawn) != 1 else ''}{left_out} of {lengths} chunks from {documents} "
-        f"document{'s' if documents != 1 else ''}"
-    )
+    return f"{number_of(len(drawn), 'chain')}{left_out} of {lengths} chunks from {number_of(documents, 'document')}"
 
 
 def _counts(links: Sequence[DrawnEdge]) -> dict[str, int]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from catena.graph import reasons
 from catena.model import Chain, EvaluationError, Hop, ParameterError
-from catena_view.plots.graph_view import excerpt, place_of, title_of, told
+from catena_view.plots.graph_view import excerpt, place_of, title_of, told, why
 from catena_view.plots.picture import (
     COLOURS,
     Axis,
@@ -25,6 +24,7 @@ from catena_view.plots.picture import (
     card_lines,
     finished,
     lines_of,
+    number_of,
     shortened,
 )
 
@@ -35,7 +35,7 @@ _SMALL = 6.5  # points, of letters between boxes
 _EXCERPT = 4  # lines
 _MOST_INCHES = 24.0  # of rows, on one page
 _LETTERS, _WIDEST = 10, 10.0  # of the title per inch; inches to which a long one widens the page
-_ARROW = "#333333"
+_ARROW, _GREY = "#333333", "#8A8A8A"
 
 
 def chain_strip(
@@ -88,9 +88,9 @@ def chain_strip(
     panel = Panel(marks=marks, x=Axis(limits=(0, page.width)), y=Axis(limits=(-top, 0)), drawing=True)
     left_out = f" of {len(given)}, the first ones" if drawn < len(given) else ""
     caption = (
-        f"{drawn} chain{'s' if drawn != 1 else ''}{left_out}. Above each box: the number of its hop and the scorer's "
-        "score, or of a seed that of its selection. Before it: the kinds of the edge that led to it, their weights, "
-        "and what the two chunks share there."
+        f"{number_of(drawn, 'chain')}{left_out}. Above each box: the number of its hop and the scorer's score, or of "
+        "a seed that of its selection. Before it: the kinds of the edge that led to it, their weights, and what the "
+        "two chunks share there."
     )
     height, inches = max(top + 0.9, 2.2), max(page.width, 6.0, min(len(title) / _LETTERS, _WIDEST))
     picture = Picture(
@@ -174,31 +174,25 @@ def _hop(hop: Hop, number: int, card: Card, numbers: Mapping[str, int], *, follo
         return marks
     y = (card.top + card.bottom) / 2
     tail, head = card.left - _BETWEEN + 0.05, card.left - 0.03
-    if not (follows and source == number - 1) and source is not None:
-        tail += 0.16
-        marks.append(
-            Discs(places=[(tail - 0.04, y)], label="", colour="#8A8A8A", size=11.0, texts=[str(source)], names=[""])
-        )
-        tail += 0.06
     dash: Dash = "solid" if source is not None else "dotted"
-    colour = _ARROW if source is not None else "#8A8A8A"
+    colour = _ARROW if source is not None else _GREY
+    if source is not None and not (follows and source == number - 1):
+        tail += 0.16
+        disc = (tail - 0.04, y)
+        marks.append(Discs(places=[disc], label="", colour=_GREY, size=11.0, texts=[str(source)], names=[""]))
+        tail += 0.06
     marks.append(
         Strokes(
             paths=[[(tail, y), (head, y)]], label="", colour=colour, width=2.2, heads=True,
-            dash=dash, names=["\n".join(_reason(hop))],
+            dash=dash, names=["\n".join(why(hop))],
         )
     )  # fmt: skip
     return [*marks, *_said(hop, card, y)]
 
 
-def _reason(hop: Hop) -> list[str]:
-    """Return why a hop is there, a line for each kind of edge."""
-    return reasons(hop.edge) if hop.edge is not None else ["from the first ranking"]
-
-
 def _said(hop: Hop, card: Card, y: float) -> list[Mark]:
     """Return the reason beside its arrow: kinds above it until half of the lines are there, the others below."""
-    kinds = [lines_of(text, _BETWEEN - 0.1, 3, _SMALL) for text in _reason(hop)]
+    kinds = [lines_of(text, _BETWEEN - 0.1, 3, _SMALL) for text in why(hop)]
     half, above, below = sum(map(len, kinds)) / 2, list[str](), list[str]()
     for lines in kinds:
         (above if len(above) < half and not below else below).extend(lines)

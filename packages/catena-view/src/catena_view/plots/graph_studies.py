@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from catena.graph import ChunkGraph, kinds_in_order
-from catena.model import KEYWORD, MENTIONED, EvaluationError, ParameterError
+from catena.model import KEYWORD, EvaluationError, ParameterError
 from catena_view.plots.picture import (
     BACKGROUND,
     Axis,
@@ -23,6 +23,7 @@ from catena_view.plots.picture import (
     decades,
     finished,
     measured_line,
+    one_panel,
 )
 
 NEIGHBOURS = "neighbours"
@@ -89,8 +90,8 @@ def path_lengths(
     told = "; ".join(_ends(name, held) for name, held in _by_name(points).items())
     banded = " Bands: intervals." if any(point.low is not None for point in points) else ""
     panel = _panel(points, list(_by_name(points)), "maximum length of a chain (chunks)", measure)
-    picture = Picture(title=title, caption=f"{measure[:1].upper()}{measure[1:]}: {told}.{banded}", panels=[panel])
-    return finished(picture, path)
+    caption = f"{measure[:1].upper()}{measure[1:]}: {told}.{banded}"
+    return finished(Picture(title=title, caption=caption, panels=[panel]), path)
 
 
 def graph_density(
@@ -121,18 +122,12 @@ def graph_density(
     if unknown:
         raise EvaluationError(f"settings of a density are 'neighbours' and 'keyword', got {unknown[0]!r}")
     names = list(_by_name(points))
-    there = {setting: [point for point in points if point.setting == setting] for setting in labels}
-    limits = _limits(points)
-    panels = [_panel(held, names, labels[setting], measure, limits=limits) for setting, held in there.items() if held]
-    told = " ".join(
-        f"{setting}: " + "; ".join(_best(name, of_name) for name, of_name in _by_name(held).items()) + "."
-        for setting, held in there.items()
-        if held
-    )
-    return finished(
-        Picture(title=title, caption=f"First to last value of each threshold, and the best. {told}", panels=panels),
-        path,
-    )
+    limits, panels, caption = _limits(points), [], "First to last value of each threshold, and the best."
+    for setting, label in labels.items():
+        if held := [point for point in points if point.setting == setting]:
+            panels.append(_panel(held, names, label, measure, limits=limits))
+            caption += f" {setting}: {'; '.join(_best(name, of_name) for name, of_name in _by_name(held).items())}."
+    return finished(Picture(title=title, caption=caption, panels=panels), path)
 
 
 def training_history(
@@ -169,11 +164,8 @@ def training_history(
     for number, (name, values) in enumerate(series.items()):
         if not values:
             continue
-        marks: list[Mark] = [
-            LineMark(
-                x=[at for at, _ in values], y=[value for _, value in values], label=name, series=number, dotted=True
-            )
-        ]
+        x, y = zip(*values, strict=True)
+        marks: list[Mark] = [LineMark(x=x, y=y, label=name, series=number, dotted=True)]
         told.append(f"{name} {values[0][1]:.3f} → {values[-1][1]:.3f} in epochs {values[0][0]}–{values[-1][0]}")
         if name == measure:
             at, best = max(values, key=lambda pair: (pair[1], -pair[0]))
@@ -197,11 +189,7 @@ def graph_degrees(
         EvaluationError: the graph has no edge.
         ParameterError, MissingExtraError: as in `path_lengths`.
     """
-    counts = {"all kinds": np.asarray(graph.degrees())}
-    for kind in kinds_in_order(kind for kind in graph.kinds if kind != MENTIONED):
-        counts[kind] = np.diff(graph.links(kind).starts)
-        if MENTIONED in graph.kinds and kind == "mention":
-            counts[kind] = counts[kind] + np.diff(graph.links(MENTIONED).starts)
+    counts = {"all kinds": graph.degrees(), **{kind: graph.degrees(kind) for kind in kinds_in_order(graph.kinds)}}
     if not len(graph) or not counts["all kinds"].any():
         raise EvaluationError("a picture of degrees needs a graph with at least one edge")
     marks: list[Mark] = []
@@ -220,13 +208,10 @@ def graph_degrees(
             f"{name} {degrees.mean():.1f} ({int((degrees == 0).sum()):,} have none, the most {degrees.max():,})"
         )
     most, size = float(max(counts["all kinds"].max(), 1)), float(len(graph))
-    panel = Panel(
-        marks=marks,
-        x=Axis(label="neighbours, at least", logarithmic=True, limits=(0.9, 1.2 * most), ticks=decades(1.0, most)),
-        y=Axis(label="nodes", logarithmic=True, limits=(0.8, 1.4 * size), ticks=decades(1.0, size)),
-    )
+    x = Axis(label="neighbours, at least", logarithmic=True, limits=(0.9, 1.2 * most), ticks=decades(1.0, most))
+    y = Axis(label="nodes", logarithmic=True, limits=(0.8, 1.4 * size), ticks=decades(1.0, size))
     caption = f"{len(graph):,} nodes; neighbours on average: {', '.join(told)}."
-    return finished(Picture(title=title, caption=caption, panels=[panel]), path)
+    return one_panel(marks, x, y, path, title=title, caption=caption)
 
 
 def _row(kind: type[Any], given: Any) -> Any:

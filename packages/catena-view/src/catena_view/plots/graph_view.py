@@ -14,7 +14,20 @@ from numpy.typing import NDArray
 from catena import Chunk, ParameterError
 from catena.effects import Expand, FetchById, FetchNodes, Graph
 from catena.graph import reasons
-from catena.model import KEYWORD, MENTION, NAME, SEMANTIC, STRUCTURAL, TITLE, Chain, Edge, EvaluationError, citation
+from catena.model import (
+    KEYWORD,
+    MENTION,
+    MENTIONED,
+    NAME,
+    SEMANTIC,
+    STRUCTURAL,
+    TITLE,
+    Chain,
+    Edge,
+    EvaluationError,
+    Hop,
+    citation,
+)
 from catena_view.plots.picture import Dash, Place, shortened
 
 STYLES: Mapping[str, tuple[str, Dash]] = {
@@ -59,6 +72,11 @@ class DrawnEdge:
     one: str
     two: str
     weights: Mapping[str, float]
+
+    def weight(self, kind: str) -> float:
+        """Return its weight by a kind, 0 where that does not join the two; a mention counts from either side."""
+        seen = (kind, MENTIONED) if kind == MENTION else (kind,)
+        return max(self.weights.get(each, 0.0) for each in seen)
 
 
 def style(kind: str) -> tuple[str, Dash]:
@@ -173,8 +191,20 @@ def place_of(chunk: Chunk) -> str:
 def told(chunk: Chunk, graph: Graph | None = None) -> str:
     """Return what shows on hovering over a node: where it stands, how its text begins, its keywords."""
     lines = [*_lines(citation(chunk)), *_lines(f"“{shortened(excerpt(chunk), _EXCERPT)}”")]
-    keywords = graph.node(chunk.id).keywords if isinstance(graph, WholeGraph) else ()
+    keywords = keywords_of(chunk, graph)
     return "\n".join([*lines, *_lines(f"keywords: {', '.join(keywords)}" if keywords else "")])
+
+
+def keywords_of(chunk: Chunk, graph: Graph | None) -> tuple[str, ...]:
+    """Return the keywords that a graph keeps of a chunk, as far as it can tell them."""
+    return tuple(graph.node(chunk.id).keywords) if isinstance(graph, WholeGraph) else ()
+
+
+def why(hop: Hop) -> list[str]:
+    """Return why a hop is there, a line for each kind of the edge that led to it."""
+    if not hop.came_from:
+        return ["from the first ranking"]
+    return reasons(hop.edge) if hop.edge is not None else ["no edge any more"]
 
 
 def edge_told(graph: Graph, link: DrawnEdge) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import ceil, floor, hypot, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -356,6 +355,13 @@ def finished(picture: Picture, path: str | Path | None) -> Picture | Path:
     return picture if path is None else picture.save(path)
 
 
+def one_panel(
+    marks: Sequence[Mark], x: Axis, y: Axis, path: str | Path | None, *, title: str, caption: str, **size: Any
+) -> Picture | Path:
+    """Return a picture of one panel, or write it and return its path; `size` is what `Picture` takes besides."""
+    return finished(Picture(title=title, caption=caption, panels=[Panel(marks=marks, x=x, y=y)], **size), path)
+
+
 LETTER = 0.066  # inches that a letter of a label is wide, about
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 LINE_HEIGHT = LETTER_SIZE * LINE / 72  # inches, of a line of a card
@@ -364,8 +370,8 @@ _BOLD = 1.15  # how much wider bold letters are
 _MARGIN = 0.2  # inches beside the text of a card
 
 
-def label_rows(starts: Sequence[float], widths: Sequence[float], *, most: int) -> list[int | None]:
-    """Return for each label the first row, from 0, in which it touches none before it; None where there is none.
+def label_rows(starts: Sequence[float], widths: Sequence[float], *, most: int) -> dict[int, int]:
+    """Return number of label -> the first row, from 0, in which it touches none before it, where there is one.
 
     Args:
         starts: where the labels begin, ascending.
@@ -373,12 +379,12 @@ def label_rows(starts: Sequence[float], widths: Sequence[float], *, most: int) -
         most: rows that there are.
     """
     ends: list[float] = []
-    rows: list[int | None] = []
-    for start, width in zip(starts, widths, strict=True):
-        row = next((number for number, end in enumerate(ends) if end <= start), len(ends))
+    rows: dict[int, int] = {}
+    for number, (start, width) in enumerate(zip(starts, widths, strict=True)):
+        row = next((row for row, end in enumerate(ends) if end <= start), len(ends))
         if row < most:
             ends[row : row + 1] = [start + 1.08 * width]
-        rows.append(row if row < most else None)
+            rows[number] = row
     return rows
 
 
@@ -429,6 +435,11 @@ def shortened(text: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
 
 
+def number_of(count: int, noun: str) -> str:
+    """Return e.g. "1 chain", "2,300 chains"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def width(text: str, size: float = LETTER_SIZE) -> float:
     """Return how wide a line is, in inches."""
     return sum(map(_letter, text)) * size / 72
@@ -476,13 +487,9 @@ def card_height(lines: int) -> float:
 
 def _pieces(word: str, room: float, size: float) -> list[str]:
     """Return a word, or its parts where it is wider than the room."""
-    if width(word, size) <= room:
-        return [word]
-    cuts, used = [0], 0.0
-    for at, letter in enumerate(word):
-        wide = width(letter, size)
-        if used + wide > room and at > cuts[-1]:
-            cuts.append(at)
-            used = 0.0
-        used += wide
-    return [word[start:end] for start, end in pairwise([*cuts, len(word)])]
+    pieces = [""]
+    for letter in word:
+        if pieces[-1] and width(pieces[-1] + letter, size) > room:
+            pieces.append("")
+        pieces[-1] += letter
+    return pieces

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log10
 from pathlib import Path
 
 from catena.evaluation import GAMMAS, MeanLogRankIndex, MeanScore, RecallCurve, RetrievalReport, score_curve
 from catena.model import EvaluationError, ParameterError
 from catena.segments import Reliability
-from catena_view.plots.picture import BACKGROUND, Axis, Bars, LineMark, Mark, Panel, Picture, finished, measured_line
+from catena_view.plots.picture import (
+    BACKGROUND,
+    Axis,
+    Bars,
+    LineMark,
+    Mark,
+    Panel,
+    Picture,
+    finished,
+    measured_line,
+    one_panel,
+)
 
 _GRID = 120  # ranks at which a curve is drawn
 
@@ -33,22 +44,26 @@ def log_rank_curves(
         raise ParameterError("n", n, "2 or more: a single rank has no curve")
     _check_any(gammas, "gamma")
     ranks = _log_grid(n)
-    marks: list[Mark] = [
+    marks = [
         LineMark(x=ranks, y=score_curve(ranks, n=n, gamma=gamma), label=f"S(r), γ = {gamma:g}", series=number)
         for number, gamma in enumerate(gammas)
     ]
-    rivals = (("1/r (reciprocal rank)", [1 / rank for rank in ranks]), ("1/log2(r + 1) (nDCG)", _discounts(ranks)))
+    discounts = [log10(2) / log10(rank + 1) for rank in ranks]
+    rivals = (("1/r (reciprocal rank)", [1 / rank for rank in ranks]), ("1/log2(r + 1) (nDCG)", discounts))
     marks += [
         LineMark(x=ranks, y=values, label=label, series=BACKGROUND - at) for at, (label, values) in enumerate(rivals)
     ]
     ten = min(10, n)
     told = ", ".join(f"{score_curve([ten], n=n, gamma=gamma)[0]:.3f} (γ = {gamma:g})" for gamma in gammas)
-    picture = Picture(
+    ticks = [(float(rank), text) for rank, text in _decades(n)]
+    return one_panel(
+        marks,
+        Axis(label="rank r", ticks=ticks, logarithmic=True, limits=(1, float(n))),
+        Axis(label="score of one piece", limits=(-0.02, 1.02)),
+        path,
         title="What a rank earns in the Log-Rank Index",
         caption=f"S(r) = 1 − ln(1 + γ(r − 1)) / ln(1 + γ(N − 1)), N = {n:,}. Rank {ten} earns {told}.",
-        panels=[Panel(marks=marks, x=_ranks(n), y=Axis(label="score of one piece", limits=(-0.02, 1.02)))],
     )
-    return finished(picture, path)
 
 
 def index_over_gamma(
@@ -72,18 +87,14 @@ def index_over_gamma(
     gammas = sorted({index.gamma for found in systems.values() for index in found})
     sizes = sorted({index.n for found in systems.values() for index in found})
     ends = "; ".join(f"{line.label} {line.y[0]:.3f} … {line.y[-1]:.3f}" for line in marks)
-    picture = Picture(
+    return one_panel(
+        marks,
+        Axis(label="γ", ticks=[(gamma, f"{gamma:g}") for gamma in gammas], logarithmic=True),
+        Axis(label="mean Log-Rank Index", limits=(0, 1.02)),
+        path,
         title="Mean Log-Rank Index over γ",
         caption=f"N = {', '.join(map('{:,}'.format, sizes))}. From the first γ to the last: {ends}.",
-        panels=[
-            Panel(
-                marks=marks,
-                x=Axis(label="γ", ticks=[(gamma, f"{gamma:g}") for gamma in gammas], logarithmic=True),
-                y=Axis(label="mean Log-Rank Index", limits=(0, 1.02)),
-            )
-        ],
     )
-    return finished(picture, path)
 
 
 def recall_curve(systems: Mapping[str, RecallCurve], path: str | Path | None = None) -> Picture | Path:
@@ -112,25 +123,18 @@ def recall_curve(systems: Mapping[str, RecallCurve], path: str | Path | None = N
     places = [1 - score for score in score_curve(ranks, n=curve.n, gamma=curve.gamma)]
     areas = ", ".join(f"{name} {found.area:.3f}" for name, found in systems.items())
     sizes = ", ".join(sorted({f"{found.n_queries:,}" for found in systems.values()}))
-    picture = Picture(
+    ticks = [(place, f"{rank:,}") for place, rank in zip(places, ranks, strict=True)]
+    return one_panel(
+        marks,
+        Axis(label="rank k, at ln(1 + γ(k − 1)) / ln(1 + γ(N − 1))", ticks=ticks, limits=(0, 1)),
+        Axis(label="recall@k", limits=(0, 1.02)),
+        path,
         title="Recall over ranks; the area below is the Log-Rank Index",
         caption=(
             f"LRI: {areas}. N = {curve.n:,}, γ = {curve.gamma:g}, {sizes} queries; band: {curve.level:.0%} bootstrap "
             "interval over queries."
         ),
-        panels=[
-            Panel(
-                marks=marks,
-                x=Axis(
-                    label="rank k, at ln(1 + γ(k − 1)) / ln(1 + γ(N − 1))",
-                    ticks=[(place, f"{rank:,}") for place, rank in zip(places, ranks, strict=True)],
-                    limits=(0, 1),
-                ),
-                y=Axis(label="recall@k", limits=(0, 1.02)),
-            )
-        ],
     )
-    return finished(picture, path)
 
 
 def ablation(
@@ -153,15 +157,9 @@ def ablation(
         ParameterError, MissingExtraError: as in `log_rank_curves`.
     """
     _check_any(systems, "system")
-    return finished(
-        _bar_chart(
-            f"{measure} by system",
-            f"{measure} with {_level(systems.values())} intervals; {_sizes(systems.values())}. {note}".strip(),
-            {name: {measure: score} for name, score in systems.items()},
-            measure,
-        ),
-        path,
-    )
+    caption = f"{measure} with {_level(systems.values())} intervals; {_sizes(systems.values())}. {note}".strip()
+    rows = {name: {measure: score} for name, score in systems.items()}
+    return _bar_chart(f"{measure} by system", caption, rows, measure, path)
 
 
 def recall_by_kind(reports: Mapping[str, RetrievalReport], path: str | Path | None = None) -> Picture | Path:
@@ -193,7 +191,7 @@ def recall_by_kind(reports: Mapping[str, RetrievalReport], path: str | Path | No
     caption = (
         f"Recall at max({first.k}, gold places), {_level(scores)} intervals. {overall}. {first.n_judged:,} questions."
     )
-    return finished(_bar_chart("Recall by kind of question", caption, rows, "recall"), path)
+    return _bar_chart("Recall by kind of question", caption, rows, "recall", path)
 
 
 def degradation(
@@ -229,22 +227,20 @@ def degradation(
         for name, points in systems.items()
     )
     scores = [score for points in systems.values() for _, score in points]
-    picture = Picture(
+    return one_panel(
+        marks,
+        Axis(label=unit, ticks=[(float(size), f"{size:,}") for size in sizes], logarithmic=True),
+        Axis(label=measure, limits=(0, 1.02)),
+        path,
         title=f"{measure[:1].upper()}{measure[1:]} as the collection grows",
         caption=f"{told} {unit}. Bands: {_level(scores)} intervals; {_sizes(scores)}.",
-        panels=[
-            Panel(
-                marks=marks,
-                x=Axis(label=unit, ticks=[(float(size), f"{size:,}") for size in sizes], logarithmic=True),
-                y=Axis(label=measure, limits=(0, 1.02)),
-            )
-        ],
     )
-    return finished(picture, path)
 
 
-def _bar_chart(title: str, caption: str, rows: Mapping[str, Mapping[str, MeanScore]], measure: str) -> Picture:
-    """Return groups of bars, the first row at the top; within a row a bar for each series."""
+def _bar_chart(
+    title: str, caption: str, rows: Mapping[str, Mapping[str, MeanScore]], measure: str, path: str | Path | None
+) -> Picture | Path:
+    """Draw groups of bars, the first row at the top; within a row a bar for each series."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     thickness = 0.8 / len(names)
     marks = []
@@ -259,13 +255,10 @@ def _bar_chart(title: str, caption: str, rows: Mapping[str, Mapping[str, MeanSco
         )  # fmt: skip
     ends = [max(score.value, (score.interval or (0.0, 0.0))[1]) for row in rows.values() for score in row.values()]
     labels = [(float(place), _with_n(name, row)) for place, (name, row) in enumerate(rows.items())]
-    panel = Panel(
-        marks=marks,
-        x=Axis(label=measure, limits=(0, max(1.0, *ends) * 1.1)),
-        y=Axis(ticks=labels, limits=(len(rows) - 0.45, -0.55)),
-    )
-    height = 1.6 + 0.34 * sum(map(len, rows.values())) + 0.12 * len(rows)
-    return Picture(title=title, caption=caption, panels=[panel], height=max(2.8, height))
+    x = Axis(label=measure, limits=(0, max(1.0, *ends) * 1.1))
+    y = Axis(ticks=labels, limits=(len(rows) - 0.45, -0.55))
+    height = max(2.8, 1.6 + 0.34 * sum(map(len, rows.values())) + 0.12 * len(rows))
+    return one_panel(marks, x, y, path, title=title, caption=caption, height=height)
 
 
 def _with_n(name: str, row: Mapping[str, MeanScore]) -> str:
@@ -273,14 +266,12 @@ def _with_n(name: str, row: Mapping[str, MeanScore]) -> str:
     return f"{name} ({sizes.pop():,})" if len(sizes) == 1 else name
 
 
-def _level(scores: object) -> str:
-    levels = {score.level for score in scores if isinstance(score, MeanScore)}  # type: ignore[attr-defined]
-    return ", ".join(f"{level:.0%}" for level in sorted(levels))
+def _level(scores: Iterable[MeanScore]) -> str:
+    return ", ".join(f"{level:.0%}" for level in sorted({score.level for score in scores}))
 
 
-def _sizes(scores: object) -> str:
-    sizes = sorted({score.n for score in scores if isinstance(score, MeanScore)})  # type: ignore[attr-defined]
-    return "n = " + ", ".join(f"{size:,}" for size in sizes)
+def _sizes(scores: Iterable[MeanScore]) -> str:
+    return "n = " + ", ".join(f"{size:,}" for size in sorted({score.n for score in scores}))
 
 
 def _log_grid(n: int) -> list[float]:
@@ -288,19 +279,10 @@ def _log_grid(n: int) -> list[float]:
     return [min(float(n), 10 ** (log10(n) * step / _GRID)) for step in range(_GRID)] + [float(n)]
 
 
-def _discounts(ranks: Sequence[float]) -> list[float]:
-    return [log10(2) / log10(rank + 1) for rank in ranks]
-
-
 def _decades(n: int) -> list[tuple[int, str]]:
     ranks = [10**power for power in range(len(str(n))) if 10**power <= n]
     last = [n] if n / ranks[-1] > 1.6 else []  # else its label would lie on the one before
     return [(rank, f"{rank:,}") for rank in [*ranks, *last]]
-
-
-def _ranks(n: int) -> Axis:
-    ticks = [(float(rank), text) for rank, text in _decades(n)]
-    return Axis(label="rank r", ticks=ticks, logarithmic=True, limits=(1, float(n)))
 
 
 def _check_any(things: Mapping[str, object] | Sequence[object], noun: str) -> None:

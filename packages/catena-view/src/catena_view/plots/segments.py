@@ -101,20 +101,18 @@ def segment_labels(row: ChunkRow, spans: Sequence[Span], high: float, tier: floa
     texts = [f"{value:.2f}" for _, _, _, value in ordered]
     middles = [sum(ends_of(row, span)) / 2 for span in ordered]
     wide = [len(text) * LETTER * row.scale for text in texts]
-    tiers = label_rows(
-        [middle - width / 2 for middle, width in zip(middles, wide, strict=True)], wide, most=_VALUE_TIERS
-    )
-    kept = [number for number, at in enumerate(tiers) if at is not None]
+    starts = [middle - width / 2 for middle, width in zip(middles, wide, strict=True)]
+    rows = label_rows(starts, wide, most=_VALUE_TIERS)
     labels = Labels(
-        x=[middles[number] for number in kept],
-        y=[high + ((tiers[number] or 0) + 0.9) * tier for number in kept],
-        texts=[texts[number] for number in kept],
+        x=[middles[number] for number in rows],
+        y=[high + (at + 0.9) * tier for at in rows.values()],
+        texts=[texts[number] for number in rows],
         names=[
-            f"segment: chunks {ordered[number][1]} to {ordered[number][2] - 1}, value {ordered[number][3]:.3f}"
-            for number in kept
+            f"segment: chunks {start} to {end - 1}, value {value:.3f}"
+            for _, start, end, value in (ordered[number] for number in rows)
         ],
     )
-    return labels, 1 + max((tiers[number] or 0 for number in kept), default=-1)
+    return labels, 1 + max(rows.values(), default=-1)
 
 
 def section_titles(row: ChunkRow, top: float, tier: float) -> tuple[list[Mark], int]:
@@ -133,8 +131,7 @@ def section_titles(row: ChunkRow, top: float, tier: float) -> tuple[list[Mark], 
     starts = [
         max(row.places[0] - 0.5, min(of[0] - 0.4, last - width)) for (_, of), width in zip(runs, wide, strict=True)
     ]
-    tiers = label_rows(starts, wide, most=_TITLE_TIERS)
-    kept = [number for number, at in enumerate(tiers) if at is not None]
+    rows = label_rows(starts, wide, most=_TITLE_TIERS)
     xs = [x for _, of in runs for x in (of[0] - 0.4, of[-1] + 0.4, nan)]
     middles = [(of[0] + of[-1]) / 2 for _, of in runs]
     strip = LineMark(x=xs, y=[top] * len(xs), label="sections", series=PLAIN, hovers=False)
@@ -143,13 +140,13 @@ def section_titles(row: ChunkRow, top: float, tier: float) -> tuple[list[Mark], 
         names=[SEPARATOR.join(path) for path, _ in runs],
     )  # fmt: skip
     labels = Labels(
-        x=[starts[number] for number in kept],
-        y=[top - ((tiers[number] or 0) + 0.8) * tier for number in kept],
-        texts=[texts[number] for number in kept],
-        names=[SEPARATOR.join(runs[number][0]) for number in kept],
+        x=[starts[number] for number in rows],
+        y=[top - (at + 0.8) * tier for at in rows.values()],
+        texts=[texts[number] for number in rows],
+        names=[SEPARATOR.join(runs[number][0]) for number in rows],
         leading=True,
     )
-    return [strip, hovers, labels], 1 + max((tiers[number] or 0 for number in kept), default=0)
+    return [strip, hovers, labels], 1 + max(rows.values(), default=0)
 
 
 def relevance_curve(

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from catena.evaluation import CohesionStudy, Method, Projection, Shift, project
 from catena.model import EvaluationError, ParameterError
-from catena_view.plots.picture import BACKGROUND, Arrows, Axis, LineMark, Mark, Panel, Picture, Points, finished
+from catena_view.plots.picture import (
+    BACKGROUND,
+    Arrows,
+    Axis,
+    LineMark,
+    Mark,
+    Panel,
+    Picture,
+    Points,
+    finished,
+    one_panel,
+)
 
 _MARGIN = 0.05  # of the width, around the points
 _MOST_LINES = 200  # of more questions, lines would be a grey field
@@ -133,10 +144,8 @@ def question_distances(
         raise EvaluationError("distances must be finite numbers")
     n = sizes.pop()
     rows = [float(number) for number in range(len(distances))]
-    marks: list[Mark] = [
-        LineMark(x=[values[at] for values in distances.values()], y=rows, label="one question", series=BACKGROUND - 3)
-        for at in range(n if n <= _MOST_LINES else 0)
-    ]
+    lines = zip(*distances.values(), strict=True) if n <= _MOST_LINES else ()
+    marks: list[Mark] = [LineMark(x=x, y=rows, label="one question", series=BACKGROUND - 3) for x in lines]
     marks += [
         Points(x=list(values), y=[rows[number]] * n, label=name, series=number)
         for number, (name, values) in enumerate(distances.items())
@@ -144,22 +153,15 @@ def question_distances(
     means = {name: fsum(values) / n for name, values in distances.items()}
     marks.append(Points(x=list(means.values()), y=rows, label="mean", series=6, large=True))
     told = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
-    picture = Picture(
+    return one_panel(
+        marks,
+        Axis(label="cosine distance of question and context"),
+        Axis(ticks=[*zip(rows, distances, strict=True)], limits=(len(rows) - 0.5, -0.5)),
+        path,
         title=title,
         caption=f"Mean distance 1 − ⟨question, context⟩ of unit vectors: {told}; {n:,} questions.",
-        panels=[
-            Panel(
-                marks=marks,
-                x=Axis(label="cosine distance of question and context"),
-                y=Axis(
-                    ticks=[(row, name) for row, name in zip(rows, distances, strict=True)],
-                    limits=(len(rows) - 0.5, -0.5),
-                ),
-            )
-        ],
         height=max(2.8, 1.8 + 0.7 * len(distances)),
     )
-    return finished(picture, path)
 
 
 def _groups(points: NDArray[np.float64], labels: Sequence[str | None], largest: Sequence[str]) -> list[Mark]:

@@ -6,22 +6,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite, log2, nan
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 from catena import Document, Hit, Ranking
 from catena.evaluation import Span, Spanned, chunking_error, spans_of
+from catena.formatting import FidelityReport, PageFidelity
 from catena.model import SEPARATOR, TITLE, EvaluationError, ParameterError
+from catena.retrieval import found_by
 from catena_view.plots.picture import (
     Axis,
     Cells,
     LineMark,
     Mark,
-    Panel,
     Picture,
     Points,
     Spans,
-    finished,
     measured_line,
+    one_panel,
     round_ticks,
     shortened,
 )
@@ -80,16 +81,12 @@ def view_attribution(
         high=1.0,
         label="1 / log2(rank + 1)",
     )
-    panel = Panel(
-        marks=[cells],
-        x=Axis(ticks=[(float(place), kind) for place, kind in enumerate(columns)], limits=(-0.5, len(columns) - 0.5)),
-        y=Axis(ticks=[(len(drawn) - at - 0.5, text) for at, text in enumerate(labels)], limits=(0, len(drawn))),
-    )
+    x = Axis(ticks=[(float(place), kind) for place, kind in enumerate(columns)], limits=(-0.5, len(columns) - 0.5))
+    y = Axis(ticks=[(len(drawn) - at - 0.5, text) for at, text in enumerate(labels)], limits=(0, len(drawn)))
     left_out = f" of {len(found):,}, the best ones" if len(found) > len(drawn) else ""
-    caption = (
-        f"{len(drawn):,} hits{left_out}. {'; '.join(_counted(kind, columns, found[:rows]) for kind in columns)}."
-    )
-    return finished(Picture(title=title, caption=caption, panels=[panel], height=1.6 + _ROW * len(drawn)), path)
+    counts = "; ".join(_counted(kind, columns, found[:rows]) for kind in columns)
+    caption = f"{len(drawn):,} hits{left_out}. {counts}."
+    return one_panel([cells], x, y, path, title=title, caption=caption, height=1.6 + _ROW * len(drawn))
 
 
 def scope_recall(
@@ -120,13 +117,10 @@ def scope_recall(
         + (f" → {line.y[-1]:.3f} at {line.x[-1]:,g}" if len(line.x) > 1 else "")
         for line in lines
     )
-    panel = Panel(
-        marks=lines,
-        x=Axis(label=unit, ticks=[(amount, f"{amount:,g}") for amount in amounts], logarithmic=True),
-        y=Axis(label="recall: share of the evidence covered", limits=(0, 1.02)),
-    )
+    x = Axis(label=unit, ticks=[(amount, f"{amount:,g}") for amount in amounts], logarithmic=True)
+    y = Axis(label="recall: share of the evidence covered", limits=(0, 1.02))
     banded = " Bands: intervals." if any(line.low for line in lines) else ""
-    return finished(Picture(title=title, caption=f"{told} {unit}.{banded}", panels=[panel]), path)
+    return one_panel(lines, x, y, path, title=title, caption=f"{told} {unit}.{banded}")
 
 
 def chunking_errors(
@@ -164,29 +158,24 @@ def chunking_errors(
     errors = {name: chunking_error(spans_of(made), evidence, text) for name, made in chunkers.items()}
     called = [shortened(name, _EXCERPT) for name in names or (text[start:end] for start, end in evidence)]
     marks: list[Mark] = [Spans(spans=[(float(a), float(b)) for a, b in evidence], label="what answers a question")]
-    cuts = []
-    for row, (name, made) in enumerate(chunkers.items()):
+    cuts: list[tuple[float, float, str]] = []
+    levels = [len(chunkers) - row - 0.5 for row in range(len(chunkers))]
+    for level, (name, made) in zip(levels, chunkers.items(), strict=True):
         spans = sorted(spans_of(made))
-        marks.append(_strip(spans, len(chunkers) - row - 0.5))
+        marks.append(_strip(spans, level))
         cuts += [
-            (place, len(chunkers) - row - 0.5, f"{name}: {told}")
+            (place, level, f"{name}: {told}")
             for scope, told in zip(evidence, called, strict=True)
             if chunking_error(spans, [scope], text)
             for place in _cuts(spans, scope)
         ]
     xs, ys, told = [x for x, _, _ in cuts], [y for _, y, _ in cuts], [what for _, _, what in cuts]
     marks.append(Points(x=xs, y=ys, label="torn", series=_CUT, names=told))
-    ticks = [(len(chunkers) - row - 0.5, f"{name}: {errors[name]:.1%}") for row, name in enumerate(errors)]
+    ticks = [(level, f"{name}: {error:.1%}") for level, (name, error) in zip(levels, errors.items(), strict=True)]
     ends = (0.0, float(max(len(text), 1)))
-    panel = Panel(
-        marks=marks,
-        x=Axis(
-            label="place in the document, characters",
-            ticks=[(place, f"{place:,.0f}") for place, _ in round_ticks(*ends, most=10)],
-            limits=ends,
-        ),
-        y=Axis(ticks=ticks, limits=(0, len(chunkers))),
-    )
+    places = [(place, f"{place:,.0f}") for place, _ in round_ticks(*ends, most=10)]
+    x = Axis(label="place in the document, characters", ticks=places, limits=ends)
+    y = Axis(ticks=ticks, limits=(0, len(chunkers)))
     scopes = f"{len(evidence):,} scope" + "s" * (len(evidence) != 1)
     told_errors = ", ".join(
         f"{name} {error:.1%} ({round(error * len(evidence)):,} torn by {len(chunkers[name]):,})"
@@ -196,16 +185,12 @@ def chunking_errors(
         f"Chunking error, the share of {scopes} that no chunk holds whole, and the number of chunks: {told_errors}."
     )
     height = 2.0 + 0.45 * len(chunkers)
-    return finished(Picture(title=title, caption=caption, panels=[panel], height=height, stacked=True), path)
+    return one_panel(marks, x, y, path, title=title, caption=caption, height=height, stacked=True)
 
 
 def _ranks(hit: Hit) -> dict[str, int]:
-    """Return kind of view -> the hit's rank in it; ranks of routes that were fused within a view come after it."""
-    ranks: dict[str, int] = {}
-    for way in hit.provenance:
-        if way.rank is not None:
-            ranks.setdefault(way.view, way.rank)
-    return ranks
+    """Return kind of view -> the hit's rank in it, of the views that ranked it."""
+    return {kind: rank for kind, rank in found_by(hit).items() if rank is not None}
 
 
 def _label(hit: Hit, several: bool) -> str:
@@ -263,32 +248,8 @@ _ROWS = ("recall", "precision", "order")
 _TAKEN = "llm"  # the state of a page whose first answer was taken; nothing is drawn above it
 
 
-class FidelityPage(Protocol):
-    """A page of a report: shares in [0, 1], whose text it has in the end, and what was wrong on the way."""
-
-    @property
-    def page(self) -> int: ...
-    @property
-    def recall(self) -> float: ...
-    @property
-    def precision(self) -> float: ...
-    @property
-    def order(self) -> float: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def faults(self) -> Sequence[Any]: ...
-
-
-class FidelityReportLike(Protocol):
-    """A report over the pages of one document, as `catena.formatting.fidelity_check.FidelityReport` is."""
-
-    @property
-    def pages(self) -> Sequence[FidelityPage]: ...
-
-
 def fidelity_strip(
-    report: FidelityReportLike,
+    report: FidelityReport,
     path: str | Path | None = None,
     *,
     floor: float = 0.9,
@@ -332,15 +293,12 @@ def fidelity_strip(
             Points(x=[float(page.page) for page in held], y=above, label=state, series=number + 1, names=names)
         )
     ticks = [(number + 0.5, row) for number, row in enumerate(reversed(_ROWS))]
-    panel = Panel(
-        marks=marks,
-        x=Axis(label="page", limits=(places[0] - 0.5, places[-1] + 0.5), ticks=_page_ticks(pages)),
-        y=Axis(ticks=ticks, limits=(0, 3.1 + 0.3 * len(states) + (0.1 if states else 0))),
-    )
-    return finished(Picture(title=title, caption=_means_told(pages), panels=[panel], height=2.9), path)
+    x = Axis(label="page", limits=(places[0] - 0.5, places[-1] + 0.5), ticks=_page_ticks(pages))
+    y = Axis(ticks=ticks, limits=(0, 3.1 + 0.3 * len(states) + (0.1 if states else 0)))
+    return one_panel(marks, x, y, path, title=title, caption=_means_told(pages), height=2.9)
 
 
-def _check_shares(pages: Sequence[FidelityPage]) -> None:
+def _check_shares(pages: Sequence[PageFidelity]) -> None:
     for page in pages:
         for row in _ROWS:
             share = getattr(page, row)
@@ -348,7 +306,7 @@ def _check_shares(pages: Sequence[FidelityPage]) -> None:
                 raise EvaluationError(f"page {page.page}: {row} must be a share in [0, 1], got {share!r}")
 
 
-def _means_told(pages: Sequence[FidelityPage]) -> str:
+def _means_told(pages: Sequence[PageFidelity]) -> str:
     means = ", ".join(f"{row} {sum(getattr(page, row) for page in pages) / len(pages):.3f}" for row in _ROWS)
     worst = min(pages, key=lambda page: (min(getattr(page, row) for row in _ROWS), page.page))
     states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(page.state for page in pages).items()))
@@ -360,12 +318,12 @@ def _means_told(pages: Sequence[FidelityPage]) -> str:
     )
 
 
-def _cell_told(page: FidelityPage, row: str) -> str:
+def _cell_told(page: PageFidelity, row: str) -> str:
     faults = f", {len(page.faults)} faults" if page.faults else ""
     return f"page {page.page}: {row} {getattr(page, row):.3f}, {page.state}{faults}"
 
 
-def _page_ticks(pages: Sequence[FidelityPage]) -> list[tuple[float, str]]:
+def _page_ticks(pages: Sequence[PageFidelity]) -> list[tuple[float, str]]:
     """Return at most about 20 round page numbers, and the first page where there is room for it."""
     step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if len(pages) / size <= 20)
     shown = [page.page for page in pages if page.page % step == 0]

@@ -6,13 +6,23 @@ import json
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena import Entry, Ranking, run
-from catena.evaluation import GAMMAS, Judgement, RetrievalReport, cohesion, judge, recall_curve, retrieval_report
+from catena.evaluation import (
+    GAMMAS,
+    NAMES,
+    Judgement,
+    RetrievalReport,
+    ask_questions,
+    cohesion,
+    judge,
+    recall_curve,
+    retrieval_report,
+)
+from catena.formatting import FidelityReport
 from catena.model import EvaluationError, citation, pages_in_words
 from catena.segments import Extraction, Weighed, explain
 from catena_view.plots import ranking as ranking_plots
@@ -20,7 +30,7 @@ from catena_view.plots import space
 from catena_view.plots.graph_view import excerpt
 from catena_view.plots.picture import shortened
 from catena_view.plots.segments import ChunkRow, ends_of, formula_of, rows_of
-from catena_view.plots.views import FidelityReportLike, fidelity_strip
+from catena_view.plots.views import fidelity_strip
 from catena_view.report.values import (
     Bar,
     Curve,
@@ -166,9 +176,6 @@ def _bar(place: float, chunk: Weighed, row: ChunkRow) -> Bar:
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many questions of a bank have been asked, and of how many."""
 
-_FEWEST = 10  # hits of the search that a user would make, for nDCG and MRR at 10
-_NAMES = {"recall": "recall", "lri": "LRI", "ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
-
 
 def studies_shown(
     library: BaseLibrary,
@@ -192,18 +199,12 @@ def studies_shown(
     """
     judgement = judge(bank, [info.id for info in library.documents()], library.get)
     n = library.stats().chunks
-    judged = [question for question in bank if judgement.items.get(question.id)]
-    top, deep, depth = dict[str, Ranking](), dict[str, Ranking](), min(options.depth, n)
-    for number, question in enumerate(judged, start=1):  # as a user would ask, and as deep as it is judged
-        top[question.id] = library.search(question.text, k=max(_FEWEST, len(judgement.items[question.id])))
-        deep[question.id] = library.search(question.text, k=depth, depth=depth)
-        if progress is not None:
-            progress(number, len(judged))
+    top, deep = ask_questions(bank, judgement, library.search, depth=min(options.depth, n), progress=progress)
     found = retrieval_report(bank, judgement, top=top, deep=deep, n=n, gamma=options.gamma)
-    measures = [name for name in _NAMES if name in found.measures[""]]
+    measures = [name for name in NAMES if name in found.measures[""]]
     return Studies(
         note=_note(found, judgement),
-        columns=("kind", "questions", *(_NAMES[name] for name in measures), "mean rank"),
+        columns=("kind", "questions", *(NAMES[name] for name in measures), "mean rank"),
         rows=tuple(_row(kind, found, measures) for kind in found.measures),
         figures=(*_log_rank(found), *_cohesion(library, entries)),
     )
@@ -261,15 +262,7 @@ _NONE = Missing(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFidelity:
-    """A fidelity report as it was kept; `source` names its document."""
-
-    source: str
-    pages: tuple[PageRow, ...]
-
-
-def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
+def read_fidelity(path: str | Path) -> tuple[FidelityReport, ...]:
     """Read what `catena parse --fidelity` wrote: one report, or a list of them.
 
     Raises:
@@ -279,7 +272,7 @@ def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
     try:
         found = json.loads(source.read_text(encoding="utf-8"))
         reports = found if isinstance(found, list) else [found]
-        return tuple(_report(report) for report in reports)
+        return tuple(map(FidelityReport.from_json, reports))
     except OSError as error:
         what = f"{source.name} cannot be read: {error.strerror or 'not readable'}"
         raise EvaluationError(f"{what}. Try: the file that catena parse --fidelity wrote") from error
@@ -288,31 +281,7 @@ def read_fidelity(path: str | Path) -> tuple[KeptFidelity, ...]:
         raise EvaluationError(f"{what}. Try: the file that catena parse --fidelity wrote") from error
 
 
-def _report(report: Mapping[str, Any]) -> KeptFidelity:
-    pages = (_page(lambda name, page=page: page[name]) for page in report["pages"])  # type: ignore[misc]
-    return KeptFidelity(source=str(report["source"]), pages=tuple(pages))
-
-
-def _page(told: Callable[[str], Any]) -> PageRow:
-    return PageRow(
-        page=int(told("page")),
-        recall=float(told("recall")),
-        precision=float(told("precision")),
-        order=float(told("order")),
-        state=str(told("state")),
-        faults=tuple(map(_fault, told("faults"))),
-    )
-
-
-def _fault(fault: Any) -> str:
-    """Return a fault in words: as it was kept, or as `format_markdown` gives it."""
-    if isinstance(fault, str):
-        return fault
-    kind, detail = (fault["kind"], fault["detail"]) if isinstance(fault, dict) else (fault.kind, fault.detail)
-    return f"{kind}: {detail}" if detail else kind
-
-
-def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
+def strips_shown(reports: Sequence[FidelityReport]) -> Strips | Missing:
     """Return the strips of reports that have pages.
 
     Raises:
@@ -322,9 +291,19 @@ def strips_shown(reports: Sequence[FidelityReportLike]) -> Strips | Missing:
     return Strips(strips=tuple(map(_strip, held))) if held else _NONE
 
 
-def _strip(report: FidelityReportLike) -> Strip:
+def _strip(report: FidelityReport) -> Strip:
     return Strip(
-        title=Path(str(getattr(report, "source", ""))).name or "a document",
+        title=Path(report.source).name or "a document",
         caption=str(getattr(fidelity_strip(report), "caption", "")),
-        pages=tuple(_page(partial(getattr, page)) for page in report.pages),
+        pages=tuple(
+            PageRow(
+                page=page.page,
+                recall=page.recall,
+                precision=page.precision,
+                order=page.order,
+                state=page.state,
+                faults=tuple(f"{each.kind}: {each.detail}" if each.detail else each.kind for each in page.faults),
+            )
+            for page in report.pages
+        ),
     )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena import Chunk
-from catena.graph import kinds_in_order, reasons
-from catena.model import MENTION, MENTIONED, Chain, Hop, citation
+from catena.graph import kinds_in_order
+from catena.model import Chain, citation
 from catena_view.plots.graph import document_colours
 from catena_view.plots.graph_view import (
     DrawnEdge,
@@ -20,11 +20,13 @@ from catena_view.plots.graph_view import (
     excerpt,
     fetched,
     force_layout,
+    keywords_of,
     links_among,
     parted,
     spread,
     style,
     title_of,
+    why,
 )
 from catena_view.plots.picture import COLOURS, shortened
 from catena_view.report.values import EdgeKind, GraphShown, GroupMark, HopRow, Missing, NodeMark
@@ -179,14 +181,13 @@ def _groups(
 
 
 def _node(chunk: Chunk, group: int, graph: Graph, place: tuple[float, float]) -> NodeMark:
-    keywords = graph.node(chunk.id).keywords if isinstance(graph, WholeGraph) else ()
     return NodeMark(
         x=place[0],
         y=place[1],
         group=group,
         citation=citation(chunk),
         excerpt=shortened(excerpt(chunk), _EXCERPT),
-        keywords=tuple(keywords),
+        keywords=keywords_of(chunk, graph),
     )
 
 
@@ -195,9 +196,8 @@ def _kinds(links: Sequence[DrawnEdge], numbers: Mapping[str, int]) -> tuple[Edge
     flat: dict[str, list[float]] = {}
     for link in links:
         for kind in kinds_in_order(link.weights):
-            seen = (kind, MENTIONED) if kind == MENTION else (kind,)
-            weight = max(link.weights.get(each, 0.0) for each in seen)
-            flat.setdefault(kind, []).extend((numbers[link.one], numbers[link.two], round(float(weight), _DIGITS)))
+            weight = round(float(link.weight(kind)), _DIGITS)
+            flat.setdefault(kind, []).extend((numbers[link.one], numbers[link.two], weight))
     return tuple(
         EdgeKind(kind=kind, dash=style(kind)[1], edges=tuple(flat[kind]), count=len(flat[kind]) // 3)
         for kind in kinds_in_order(flat)
@@ -214,19 +214,13 @@ def _chain(chain: Chain, numbers: Mapping[str, int]) -> tuple[HopRow, ...]:
                 citation=citation(hop.chunk),
                 score=hop.score if isfinite(hop.score) else None,
                 came_from=steps.get(hop.came_from),
-                reasons=_why(hop),
+                reasons=tuple(why(hop)),
                 words=hop.words,
                 excerpt=shortened(excerpt(hop.chunk), _HOP_EXCERPT),
             )
         )
         steps.setdefault(hop.chunk.id, number)
     return tuple(rows)
-
-
-def _why(hop: Hop) -> tuple[str, ...]:
-    if not hop.came_from:
-        return ("from the first ranking",)
-    return tuple(reasons(hop.edge)) if hop.edge is not None else ("no edge any more",)
 
 
 def _caption(

@@ -18,9 +18,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from catena import Ranking, __version__
 from catena.effects import one_state
 from catena.evaluation import BankQuestion
-from catena.model import CatenaError, Checked, EvaluationError, ParameterError, Where
+from catena.formatting import FidelityReport
+from catena.model import CatenaError, Checked, Doc, EvaluationError, ParameterError, Where
 from catena_view.plots.graph import MOST_NODES
-from catena_view.plots.views import FidelityReportLike
 from catena_view.report.documents import Progress, curves_shown, in_order, strips_shown, studies_shown, tree_shown
 from catena_view.report.graph import graph_shown
 from catena_view.report.ranking import hits_shown, notice_of
@@ -42,22 +42,21 @@ class ReportOptions(Checked):
     """Sizes of a report's parts.
 
     Attributes:
-        k: hits of the ranking, >= 1.
         where: a filter that the ranking, the segments and the walk obey.
-        documents: documents of the tree, >= 1; those with hits come first, the rest is counted.
+        documents: the rest is counted.
         curves: documents whose chunk values are drawn, >= 1.
         pages: hits that are shown on their pages, >= 0, where the files are at hand and pypdfium2 can draw them.
-        nodes: of the graph, 1 to 5,000; a graph that has more is drawn around the chains.
+        nodes: a graph that has more is drawn around the chains.
         depth: length of the rankings that the Log-Rank Index judges, >= 1.
         gamma: growth of the Log-Rank Index, > 0.
     """
 
-    k: Annotated[int, Ge(1)] = 10
+    k: Annotated[int, Ge(1), Doc("Hits of the ranking")] = 10
     where: Where | None = None
-    documents: Annotated[int, Ge(1)] = 100
+    documents: Annotated[int, Ge(1), Doc("Documents of the tree, those with hits first")] = 100
     curves: Annotated[int, Ge(1)] = 3
     pages: Annotated[int, Ge(0)] = 3
-    nodes: Annotated[int, Ge(1), Le(MOST_NODES)] = 500
+    nodes: Annotated[int, Ge(1), Le(MOST_NODES), Doc("Passages of the graph that are drawn")] = 500
     depth: Annotated[int, Ge(1)] = 1_000
     gamma: Annotated[float, Gt(0), Lt(inf)] = 1.0
 
@@ -101,7 +100,7 @@ def report(
     *,
     name: str = "",
     questions: Sequence[BankQuestion] = (),
-    fidelity: Sequence[FidelityReportLike] = (),
+    fidelity: Sequence[FidelityReport] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Return one self-contained HTML page about a library and a question.

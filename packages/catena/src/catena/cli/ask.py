@@ -30,7 +30,18 @@ from catena.cli.figures import places, shown_figures
 from catena.cli.graph_search import GraphChoices, chains_of, present, short_answer_as_json, show_chains
 from catena.cli.library import indexed
 from catena.cli.llm_options import CallOptions
-from catena.cli.options import AsJson, NameOptions, ReadingChoices, file_path, flag, given_options, grouped, option
+from catena.cli.options import (
+    AsJson,
+    BudgetTokens,
+    CropFigures,
+    NameOptions,
+    ReadingChoices,
+    file_path,
+    flag,
+    given_options,
+    grouped,
+    option,
+)
 from catena.cli.search import ranking_as_json
 from catena.cli.segment_search import SegmentChoices, check_kind, no_segment, segments_as_json, show_segments
 from catena.effects import Services, Step
@@ -292,10 +303,7 @@ def ask(
             "--segments", "Answer from segments, which are runs of adjacent chunks; the next options are about them."
         ),
     ] = False,
-    budget_tokens: Annotated[
-        int | None,
-        option("N", "Answer from the best text of so many tokens; or most of --segments [2000], or --graph.", min=1),
-    ] = None,
+    budget_tokens: BudgetTokens = None,
     about: SegmentChoices,
     chains: GraphChoices,
     library: Annotated[
@@ -303,9 +311,7 @@ def ask(
     ] = None,
     names: NameOptions,
     reading: ReadingChoices,
-    figures: Annotated[
-        bool, flag("--figures", "Crop the figures of PDFs and index them; pypdfium2 reads (extra fast-pdf).")
-    ] = False,
+    figures: CropFigures = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from files: numbered passages with citations, and with --model a written answer.

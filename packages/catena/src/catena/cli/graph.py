@@ -19,7 +19,6 @@ from catena.cli.progress import progress
 from catena.effects.ports import Embedder
 from catena.graph.options import GraphOptions, Strategy, WalkOptions
 from catena.model.errors import needs
-from catena.model.neighbourhood import MENTION, MENTIONED
 from catena.model.places import citation
 
 if TYPE_CHECKING:
@@ -115,26 +114,17 @@ def _graph_of(library: Path) -> Iterator[ChunkGraph]:
 
 def _kinds(graph: ChunkGraph) -> list[dict[str, Any]]:
     """Return what there is of each kind; an edge of two directions counts once, a mention at both of its ends."""
-    import numpy as np
-
     from catena.graph.edges import kinds_in_order
 
-    made = []
-    for kind in kinds_in_order(kind for kind in graph.kinds if kind != MENTIONED):
-        links = graph.links(kind)
-        degrees, edges = np.diff(links.starts), len(links.targets) // 2
-        if kind == MENTION:
-            degrees, edges = degrees + np.diff(graph.links(MENTIONED).starts), len(links.targets)
-        made.append(_kind(kind, edges, degrees))
-    degrees = graph.degrees()
-    return [*made, _kind("all kinds", int(degrees.sum()) // 2, degrees)]
+    made = [_kind(kind, graph.degrees(kind)) for kind in kinds_in_order(graph.kinds)]
+    return [*made, _kind("all kinds", graph.degrees())]
 
 
-def _kind(name: str, edges: int, degrees: NDArray[np.integer[Any]]) -> dict[str, Any]:
+def _kind(name: str, degrees: NDArray[np.integer[Any]]) -> dict[str, Any]:
     """Return how many edges of a kind there are, and how many neighbours nodes have by it."""
     if not len(degrees):
         return {"kind": name, "edges": 0, "mean": 0.0, "most": 0, "without": 0}
-    most, without = int(degrees.max()), int((degrees == 0).sum())
+    edges, most, without = int(degrees.sum()) // 2, int(degrees.max()), int((degrees == 0).sum())
     return {"kind": name, "edges": edges, "mean": float(degrees.mean()), "most": most, "without": without}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from catena.cli.console import out, picked, printable, tell, tell_written
 from catena.cli.failures import ProblemError, check_targets, refuse, stopped_with
-from catena.cli.options import Given, fields_of, flag, given_options, option, picture
+from catena.cli.options import FieldsOf, Given, flag, given_options, option, picture
 from catena.cli.progress import progress
 from catena.graph.options import GraphOptions, WalkOptions
 from catena.model.errors import needs
@@ -33,7 +33,7 @@ _TITLE = 90  # characters of a question above a picture
 
 Edges: TypeAlias = Annotated[
     Given,
-    fields_of(
+    FieldsOf(
         GraphOptions, neighbours="--neighbours", keywords_more_than="--keywords-more-than",
         mentions="--mentions/--no-mentions",
     ),
@@ -50,7 +50,7 @@ class GraphChoices:
     ] = False
     walk: Annotated[
         Given,
-        fields_of(
+        FieldsOf(
             WalkOptions, only_with="--graph", strategy="--walk", max_length="--max-length", width="--beam-width"
         ),
     ] = field(default_factory=dict)
@@ -252,19 +252,17 @@ def _number_of(chunk_id: str, chain: Chain) -> int | None:
 
 def _draw(question: str, chains: Sequence[Chain], graph: Graph, choices: GraphChoices) -> None:
     """Draw the chains into the files that were asked for; where there are none, say so."""
-    if choices.picture is None and choices.strip is None:
+    files = [*filter(None, (choices.picture, choices.strip))]
+    if not files or not chains:
+        for path in files:
+            tell(f"not drawn: {path}: there are no chains", style=None)
         return
     with needs("catena-view"):
-        from catena_view.plots.graph import chain_graph
-        from catena_view.plots.graph_strip import chain_strip
+        from catena_view import plots
 
     title = question if len(question) <= _TITLE else f"{question[: _TITLE - 1]}…"
-    if chains and choices.picture is not None:
-        chain_graph(graph, chains, choices.picture, title=title)
-    if chains and choices.strip is not None:
-        chain_strip(chains, choices.strip, title=title)
-    for path in filter(None, (choices.picture, choices.strip)):
-        if chains:
-            tell_written(path)
-        else:
-            tell(f"not drawn: {path}: there are no chains", style=None)
+    if choices.picture is not None:
+        plots.chain_graph(graph, chains, choices.picture, title=title)
+    if choices.strip is not None:
+        plots.chain_strip(chains, choices.strip, title=title)
+    tell_written(*files)

@@ -14,8 +14,9 @@ import typer
 from catena.cli.console import err, tell
 from catena.cli.failures import ProblemError, refuse
 from catena.cli.llm_options import JOURNAL, ModelOptions, stoppable
-from catena.cli.options import Given, NoHiddenText, ReadingChoices, fields_of, flag, listed, option
+from catena.cli.options import CropFigures, FieldsOf, Given, NoHiddenText, ReadingChoices, flag, listed, option
 from catena.effects import Journal, Services
+from catena.structure.chunking import ChunkOptions
 from catena.structure.segmentation import SegmentOptions
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from catena.enrichment.views import ViewMaker
     from catena.library import Library
     from catena.library.pipeline import FixedLength, Preparation
-    from catena.structure.chunking import ChunkOptions, SectionChunkOptions
+    from catena.structure.chunking import SectionChunkOptions
     from catena.structure.embedding_segmentation import EmbeddingOptions
 
 MadeBy: TypeAlias = Literal["offline", "llm"]
@@ -45,9 +46,7 @@ class IndexOptions:
 
     reading: ReadingChoices = field(default_factory=ReadingChoices)
     no_hidden_text: NoHiddenText = False
-    figures: Annotated[
-        bool, flag("--figures", "Crop the figures of PDFs and index them; pypdfium2 reads (extra fast-pdf).")
-    ] = False
+    figures: CropFigures = False
     caption_model: Annotated[
         str | None, option("MODEL", "Let this OpenAI-compatible model describe each figure.")
     ] = None
@@ -65,7 +64,7 @@ class IndexOptions:
         Literal["embedding", "llm"] | None,
         typer.Option(help="Divide documents by meaning, not by their headings, with the embedding or the model."),
     ] = None
-    divided: Annotated[Given, fields_of(SegmentOptions, only_with="--segmentation", under="--segment-under")] = field(
+    divided: Annotated[Given, FieldsOf(SegmentOptions, only_with="--segmentation", under="--segment-under")] = field(
         default_factory=dict
     )
     context: Annotated[
@@ -75,9 +74,9 @@ class IndexOptions:
     chunks: Annotated[
         Chunking, typer.Option(help="Find passages of sections, whole sections (MC-indexing), or fixed lengths.")
     ] = "passages"
-    max_tokens: Annotated[
-        int | None, option("N", "Most tokens of a passage [320], or of a fixed length [300].", min=1)
-    ] = None
+    lengths: Annotated[
+        Given, FieldsOf(ChunkOptions, more=", or of a fixed length [300]", max_tokens="--max-tokens")
+    ] = field(default_factory=dict)
     across_sections: Annotated[bool, flag("--across-sections", "Let fixed lengths go on across headings.")] = False
     views: ViewKinds = None
     views_by: Annotated[MadeBy | None, typer.Option(help="Make the views without a model or with it [offline].")] = (
@@ -165,7 +164,7 @@ class IndexOptions:
         views = makers_of(made_kinds(self.views), self.views_by, language if self.views_by == "llm" else "")
         return replace(
             self.reading.preparation(figures=figures, hidden_text=not self.no_hidden_text),
-            chunks=chunking(self.chunks, self.max_tokens, self.across_sections),
+            chunks=chunking(self.chunks, self.lengths.get("max_tokens"), self.across_sections),
             embed_tables=self.embed_tables,
             terms=CriticalTermOptions(**terms),
             detectors=tuple(detectors),
@@ -193,7 +192,7 @@ def chunking(
         ProblemError: an option could do nothing.
     """
     from catena.library.pipeline import FixedLength
-    from catena.structure.chunking import ChunkOptions, SectionChunkOptions
+    from catena.structure.chunking import SectionChunkOptions
 
     if across_sections and name != "fixed":
         raise ProblemError("--across-sections is about fixed lengths", "--chunks fixed with it")
@@ -205,8 +204,8 @@ def chunking(
             )
         return SectionChunkOptions()
     if name == "fixed":
-        tokens = {} if max_tokens is None else {"tokens": max_tokens}
-        return FixedLength(**tokens, inside_sections=not across_sections)
+        usual = FixedLength(inside_sections=not across_sections)
+        return usual if max_tokens is None else replace(usual, tokens=max_tokens)
     if max_tokens is None:
         return ChunkOptions()
     return ChunkOptions(max_tokens=max_tokens, min_tokens=min(max_tokens, ChunkOptions().min_tokens))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,12 +22,13 @@ from catena.cli.options import AsJson, DryRun, EmbedderName, FilePaths, LibraryP
 from catena.cli.progress import notes_of, progress
 from catena.effects import Event, Services
 from catena.library.discovery import discover, path_text
-from catena.model import IngestState, Outcome
+from catena.model import Outcome
 from catena.model.near_names import meant
 
 if TYPE_CHECKING:
     from catena.library import BaseLibrary, Library
     from catena.library.file_ingestion import Progress
+    from catena.store.store import DocumentInfo
 
 
 EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
@@ -201,31 +202,30 @@ def progress_bar(what: str) -> Iterator[tuple[Callable[[Progress], None], Callab
         What to tell of each file, and what to tell of each request to a model.
     """
     began = time.monotonic()
-    pages = chunks = answers = kept = 0
-    reading = embedding = ""
+    counts: Counter[str] = Counter()
+    doing = {"reading": "", "embedding": ""}
     with progress(what, "files") as show:
 
         def notes() -> str:
             seconds = max(time.monotonic() - began, 0.001)
-            paces = {"pages": pages, "chunks": chunks}
-            made = [f"{count / seconds:.0f} {name}/s" for name, count in paces.items() if count]
-            return ", ".join(filter(None, (*made, reading, embedding, notes_of(answers=answers, kept=kept))))
+            paces = [f"{counts[name] / seconds:.0f} {name}/s" for name in ("pages", "chunks") if counts[name]]
+            answers = notes_of(answers=counts["finished"], kept=counts["cached"])
+            return ", ".join(filter(None, (*paces, *doing.values(), answers)))
 
         def tell(step: Progress) -> None:
-            nonlocal chunks
-            chunks += step.outcome.chunks
+            counts["chunks"] += step.outcome.chunks
             show(completed=step.done, total=step.total, notes=notes())
 
         def watch(event: Event) -> None:
-            nonlocal pages, reading, answers, kept, embedding
+            goes_on = event.done < event.total
             if event.kind == "read":
-                pages += 1
+                counts["pages"] += 1
                 name = printable(PurePath(event.purpose).name, one_line=True)
-                reading = f"{name} page {event.done:,} of {event.total:,}" if event.done < event.total else ""
+                doing["reading"] = f"{name} page {event.done:,} of {event.total:,}" if goes_on else ""
             elif event.purpose.startswith(EMBEDDING):
-                embedding = f"embedding {event.done / event.total:.0%}" if event.done < event.total else ""
+                doing["embedding"] = f"embedding {event.done / event.total:.0%}" if goes_on else ""
             else:
-                answers, kept = answers + (event.kind == "finished"), kept + (event.kind == "cached")
+                counts[event.kind] += 1
             show(notes=notes())
 
         yield tell, watch
@@ -295,22 +295,7 @@ def status(
     )
 
 
-class Listed(Protocol):
-    """A document as the table of documents shows it, in a library or on a server."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def state(self) -> IngestState: ...
-    @property
-    def pages(self) -> int: ...
-    @property
-    def chunks(self) -> int: ...
-
-
-def show_documents(documents: Sequence[Listed], outcomes: Sequence[Outcome]) -> None:
+def show_documents(documents: Sequence[DocumentInfo], outcomes: Sequence[Outcome]) -> None:
     """Write the table of documents, and below it that of the files that need a look."""
     from rich.text import Text
 

@@ -244,7 +244,7 @@ def _usage(found: Plan, *, priced: bool) -> Table:
     return table
 
 
-def done(step: Step[T], services: Services, what: str, noun: str) -> T:
+def done(step: Step[T], services: Services, what: str, noun: str, total: int | None = None, *, again: str = "") -> T:
     """Run a step with a bar on stderr; a stop by Ctrl-C says what is kept.
 
     Args:
@@ -252,8 +252,10 @@ def done(step: Step[T], services: Services, what: str, noun: str) -> T:
         services: as opened.
         what: is being done, for the bar.
         noun: of what one request is about, in the plural.
+        total: as `asking_bar` takes it.
+        again: as there.
     """
     from catena.effects import run
 
-    with stoppable(services.journal), asking_bar(what, noun) as tell:
+    with stoppable(services.journal), asking_bar(what, noun, total, again=again) as tell:
         return run(step, replace(services, progress=tell))

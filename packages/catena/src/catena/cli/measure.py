@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ import typer
 from catena.cli.console import out, printable, tell, tell_written, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.options import AsJson, LibraryFolder, QuestionFile, option, picture
-from catena.cli.progress import asking_bar, counted
+from catena.cli.progress import asking_bar, counted, progress
 from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
 from catena.model.errors import needs
 
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 LOST_SHOWN = 5  # gold places that are named on stderr
-FEWEST = 10  # hits of the search that a user would make, for nDCG and MRR at 10
-
-_NAMES = {"recall": "recall", "lri": "LRI", "ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
 
 
 def evaluate(
@@ -59,7 +57,7 @@ def evaluate(
     "heading" or a "text" instead of the page. "kind" groups questions. Lines with gold section ids are read too, with
     sections.jsonl beside the file.
     """
-    from catena.evaluation.report import retrieval_report
+    from catena.evaluation.report import ask_questions, retrieval_report
 
     check_targets(pictures=(plot, curve), inputs=[questions])
     if not 0 < gamma < float("inf"):
@@ -70,11 +68,14 @@ def evaluate(
     options: SearchOptions = {}
     if weights.routes:
         options["routes"] = weights.routes
-    with _judged(library, questions) as (opened, bank, judgement):
+    with _judged(library, questions) as (opened, bank, judgement), progress("asking", "questions") as show:
         if (chosen := weights.formula(opened, library)) is not None:
             options["fusion"] = chosen
         n = opened.stats().chunks
-        top, deep = _asked(opened, bank, judgement, options, k=k, depth=min(depth, n))
+        top, deep = ask_questions(
+            bank, judgement, partial(opened.search, **options), k=k, depth=min(depth, n),
+            progress=lambda done, total: show(completed=done, total=total),
+        )  # fmt: skip
     report = retrieval_report(bank, judgement, top=top, deep=deep, n=n, k=k, gamma=gamma, level=level)
     _notices(report, judgement, deep)
     drawings = _drawn(report, plot, curve, level, questions.name)
@@ -104,28 +105,6 @@ def _judged(library: Path, questions: Path) -> Iterator[tuple[Library, Sequence[
         yield opened, bank, judge(bank, [info.id for info in opened.documents()], opened.get)
 
 
-def _asked(
-    library: Library,
-    bank: Sequence[BankQuestion],
-    judgement: Judgement,
-    options: SearchOptions,
-    *,
-    k: int,
-    depth: int,
-) -> tuple[dict[str, Ranking], dict[str, Ranking]]:
-    """Return, for each question with gold, what a user would get, and the ranking as deep as it is judged."""
-    judged = [question for question in bank if judgement.items.get(question.id)]
-    top: dict[str, Ranking] = {}
-    deep: dict[str, Ranking] = {}
-    for question in counted(judged, "asking", "questions"):
-        most = max(k, FEWEST, len(judgement.items[question.id]))
-        usual: SearchOptions = {**options, "k": most}
-        whole: SearchOptions = {**options, "k": depth, "depth": depth}
-        top[question.id] = library.search(question.text, **usual)
-        deep[question.id] = library.search(question.text, **whole)
-    return top, deep
-
-
 def _notices(report: RetrievalReport, judgement: Judgement, rankings: Mapping[str, Ranking]) -> None:
     """Say on stderr what makes the numbers less than they seem."""
     shown = [f"not in the library: {place} (question {name})" for name, place in judgement.lost[:LOST_SHOWN]]
@@ -140,29 +119,25 @@ def _notices(report: RetrievalReport, judgement: Judgement, rankings: Mapping[st
 
 
 def _drawn(report: RetrievalReport, plot: Path | None, curve: Path | None, level: float, name: str) -> list[Path]:
-    drawings: list[Path] = []
-    if plot is not None:
+    from catena.evaluation.curves import recall_curve
+
+    if plot is not None or curve is not None:
         with needs("catena-view"):
-            from catena_view.plots import recall_by_kind
-
-        recall_by_kind({name: report}, plot)
-        drawings.append(plot)
-    if curve is not None:
-        from catena.evaluation.curves import recall_curve
-
-        with needs("catena-view"):
-            from catena_view.plots import recall_curve as draw
-
-        draw({name: recall_curve(report.ranks, n=report.n, gamma=report.gamma, level=level)}, curve)
-        drawings.append(curve)
-    return drawings
+            from catena_view import plots
+        if plot is not None:
+            plots.recall_by_kind({name: report}, plot)
+        if curve is not None:
+            found = recall_curve(report.ranks, n=report.n, gamma=report.gamma, level=level)
+            plots.recall_curve({name: found}, curve)
+    return [*filter(None, (plot, curve))]
 
 
 def _measures(report: RetrievalReport, level: float) -> RenderableType:
     from catena.cli.rendering import table
+    from catena.evaluation.report import NAMES
 
-    measures = [name for name in _NAMES if name in report.measures[""]]
-    columns = [f"{_NAMES[name]}#" for name in measures]
+    measures = [name for name in NAMES if name in report.measures[""]]
+    columns = [f"{NAMES[name]}#" for name in measures]
     made = table("Kind", "n#", *columns, "mean rank#", title=f"Means with {level:.0%} intervals")
     for kind, found in report.measures.items():
         cells = [_cell(found[name].score) for name in measures]
@@ -179,22 +154,23 @@ def _cell(score: MeanScore) -> str:
 
 
 def _how_measured(report: RetrievalReport, level: float, depth: int) -> str:
-    overall = report.measures[""]
+    from catena.evaluation.report import NAMES
+
     smallest = ", ".join(
-        f"{_NAMES[name]} {'none' if found.detectable > 1 else format(found.detectable, '.3f')}"
-        for name, found in overall.items()
+        f"{NAMES[name]} {'none' if found.detectable > 1 else format(found.detectable, '.3f')}"
+        for name, found in report.measures[""].items()
         if found.detectable is not None
     )
-    left_out = report.n_questions - report.n_judged
-    lines = [
+    without = report.n_questions - report.n_judged
+    left_out = f"; {without:,} without are left out" if without else ""
+    told = (
         f"Recall at max({report.k}, gold places). LRI: Log-Rank Index, γ = {report.gamma:g}, N = {report.n:,} "
-        f"chunks, rankings {depth:,} deep, ties by mid-rank, deeper is last; the mean rank is geometric.",
-        f"{report.n_judged:,} of {report.n_questions:,} questions have gold"
-        + (f"; {left_out:,} without are left out." if left_out else "."),
-    ]
+        f"chunks, rankings {depth:,} deep, ties by mid-rank, deeper is last; the mean rank is geometric.\n"
+        f"{report.n_judged:,} of {report.n_questions:,} questions have gold{left_out}."
+    )
     if smallest:
-        lines.append(f"Smallest difference to another system that {report.n_judged:,} questions show: {smallest}.")
-    return "\n".join(lines)
+        told += f"\nSmallest difference to another system that {report.n_judged:,} questions show: {smallest}."
+    return told
 
 
 def _report_as_json(report: RetrievalReport, judgement: Judgement) -> dict[str, Any]:
@@ -303,12 +279,10 @@ def _alpha(alpha: float | None) -> str:
 
 def _verdict(tuned: Tuned) -> str:
     low, high = tuned.interval
-    verdict = (
-        f"adopted: alpha {_alpha(tuned.alpha)}, beta {tuned.beta:g}"
-        if tuned.adopted
-        else f"not adopted: the gain is below what these questions can show, alpha {_alpha(tuned.alpha)} and beta"
-        f" {tuned.beta:g} stay"
-    )
+    verdict = f"adopted: alpha {_alpha(tuned.alpha)}, beta {tuned.beta:g}"
+    if not tuned.adopted:
+        below = "not adopted: the gain is below what these questions can show"
+        verdict = f"{below}, alpha {_alpha(tuned.alpha)} and beta {tuned.beta:g} stay"
     folds = ", ".join(f"{_alpha(fold.alpha)}/{fold.beta:g}" for fold in tuned.folds)
     return (
         f"{tuned.questions} questions in {tuned.groups} groups that share no document,"
@@ -324,10 +298,10 @@ def _verdict(tuned: Tuned) -> str:
 class _Scored:
     """Every hit of every question: its score, whether it holds gold, and which questions must stay together."""
 
-    scores: list[float]
-    relevant: list[bool]
-    groups: list[int]
     questions: int
+    scores: list[float] = field(default_factory=list)
+    relevant: list[bool] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
 
 
 def calibrate(
@@ -379,18 +353,15 @@ def _scored(library: Library, bank: Sequence[BankQuestion], judgement: Judgement
         "by_name": False, "on_route_error": "raise",
     }  # fmt: skip
     asked = [question for question in labelled(bank, judgement) if question.items]
-    scores: list[float] = []
-    relevant: list[bool] = []
-    groups: list[int] = []
-    clusters = clusters_of(asked)
-    pairs = list(zip(asked, clusters, strict=True))
+    scored = _Scored(questions=len(asked))
+    pairs = list(zip(asked, clusters_of(asked), strict=True))
     for question, cluster in counted(pairs, "asking", "questions"):
         gold = frozenset().union(*question.items)
-        found = library.search(question.text, **usual)
-        scores += [hit.score for hit in found.hits]
-        relevant += [hit.chunk.id in gold for hit in found.hits]
-        groups += [cluster] * len(found.hits)
-    return _Scored(scores, relevant, groups, len(asked))
+        for hit in library.search(question.text, **usual).hits:
+            scored.scores.append(hit.score)
+            scored.relevant.append(hit.chunk.id in gold)
+            scored.groups.append(cluster)
+    return scored
 
 
 def _draw(scored: _Scored, path: Path) -> None:

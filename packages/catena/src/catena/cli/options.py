@@ -29,42 +29,38 @@ Given: TypeAlias = Mapping[str, Any]
 """Of a dataclass of options: the fields that were given on the command line."""
 
 
-@dataclass(frozen=True, slots=True)
 class FieldsOf:
-    """Mark a parameter that holds the options `typed` (field -> option) of a dataclass, as far as they were given.
+    """Mark a parameter that holds some options of a dataclass, as far as they were given.
 
     Type, range, choices, default and help are those of the fields; see `catena.model.options`.
-    """
-
-    options: type
-    typed: Mapping[str, str]
-    only_with: str = ""
-    says_default: bool = True
-
-    def parameter(self, name: str) -> Any:
-        """Return the annotation by which typer makes the option of one field."""
-        option = declared(self.options, name)
-        usual = option.default if self.says_default and option.kind is not bool else None
-        told = option.help if usual is None else f"{option.help} [{usual}]"
-        if self.only_with:
-            told = f"With {self.only_with}: {told[:1].lower()}{told[1:]}"
-        limits: dict[str, Any] = {}
-        if option.kind in (int, float):
-            limits = {"metavar": "N" if option.kind is int else "X", "min": option.low}
-            limits["max"] = option.high if option.high is not None and option.high < _MOST else None
-        return Annotated[option.kind | None, typer.Option(self.typed[name], help=f"{told}.", **limits)]
-
-
-def fields_of(options: type, *, only_with: str = "", says_default: bool = True, **typed: str) -> FieldsOf:
-    """Return the mark of a parameter that holds these fields of a dataclass of options.
 
     Args:
         options: the dataclass.
         only_with: the option without which these do nothing.
         says_default: whether the help shows the fields' defaults; not where something else decides them.
-        typed: field -> the option as it is typed.
+        more: the end of the help, behind the default.
+        typed: field -> the option as it is typed, and its other names behind spaces.
     """
-    return FieldsOf(options, typed, only_with, says_default)
+
+    def __init__(
+        self, options: type, *, only_with: str = "", says_default: bool = True, more: str = "", **typed: str
+    ) -> None:
+        self.options, self.typed = options, typed
+        self._only_with, self._says_default, self._more = only_with, says_default, more
+
+    def parameter(self, name: str) -> Any:
+        """Return the annotation by which typer makes the option of one field."""
+        option = declared(self.options, name)
+        usual = option.default if self._says_default and option.kind is not bool else None
+        told = option.help if usual is None else f"{option.help} [{usual}]"
+        if self._only_with:
+            told = f"With {self._only_with}: {told[:1].lower()}{told[1:]}"
+        limits: dict[str, Any] = {}
+        if option.kind in (int, float):
+            limits = {"metavar": "N" if option.kind is int else "X", "min": option.low}
+            limits["max"] = option.high if option.high is not None and option.high < _MOST else None
+        names = self.typed[name].split()
+        return Annotated[option.kind | None, typer.Option(*names, help=f"{told}{self._more}.", **limits)]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -72,7 +68,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     Args:
         command: with parameters that are annotated as typer wants them, with a dataclass whose fields are, or with
-            `fields_of`.
+            `FieldsOf`.
     """
     hints = get_type_hints(command, include_extras=True)
     taken = {
@@ -205,6 +201,13 @@ NoHiddenText: TypeAlias = Annotated[
     ),
 ]
 Number: TypeAlias = Annotated[int, typer.Option("--k", "-k", min=1, help="How many passages.")]
+CropFigures: TypeAlias = Annotated[
+    bool, flag("--figures", "Crop the figures of PDFs and index them; pypdfium2 reads (extra fast-pdf).")
+]
+BudgetTokens: TypeAlias = Annotated[
+    int | None,
+    option("N", "Read the best text of so many tokens; or most of --segments [2000], or of --graph.", min=1),
+]
 WhereOption: TypeAlias = Annotated[
     str | None, option("JSON", 'A filter, e.g. \'{"page": {"$lte": 20}}\'.', "--where")
 ]

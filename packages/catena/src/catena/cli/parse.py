@@ -13,19 +13,9 @@ import typer
 
 from catena.cli.console import err, picked, printable, tell, write_json, write_text
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
-from catena.cli.llm_options import ModelOptions, stoppable
-from catena.cli.options import (
-    AsJson,
-    DryRun,
-    Given,
-    NoHiddenText,
-    ReadingChoices,
-    fields_of,
-    grouped,
-    option,
-    picture,
-)
-from catena.cli.progress import asking_bar, counted
+from catena.cli.llm_options import ModelOptions, done
+from catena.cli.options import AsJson, DryRun, FieldsOf, Given, NoHiddenText, ReadingChoices, grouped, option, picture
+from catena.cli.progress import counted
 from catena.effects import Failed, Services, Step, plan, together
 from catena.formatting import FidelityReport, format_markdown
 from catena.formatting.llm_markdown import PLANNED_ANSWERS, PURPOSE_AGAIN, FormatOptions, Formatted, window_count
@@ -45,7 +35,7 @@ def parse(
     llm: Annotated[str | None, option("MODEL", "Let this OpenAI-compatible model write the Markdown.")] = None,
     asking: ModelOptions,
     plan: DryRun = False,
-    windows: Annotated[Given, fields_of(FormatOptions, only_with="--llm", window="--window", padding="--padding")],
+    windows: Annotated[Given, FieldsOf(FormatOptions, only_with="--llm", window="--window", padding="--padding")],
     fidelity: Annotated[Path | None, option("FILE.json", "With --llm: write how faithful each page is.")] = None,
     fidelity_plot: Annotated[
         Path | None, picture("With --llm: draw it, of several files into FILE-1, FILE-2, …")
@@ -76,9 +66,7 @@ def parse(
                 _show_plan(parsed, services, options, asking, as_json=as_json)
                 _end(failed, parsed, files)
                 return
-            done = _formatted(parsed, services, options)
-        parsed = {file: each for file, (each, _) in done.items()}
-        reports = {file: report for file, (_, report) in done.items()}
+            parsed, reports = _formatted(parsed, services, options)
         if fidelity is not None:
             _write_fidelity([*reports.values()], fidelity)
         if fidelity_plot is not None:
@@ -206,27 +194,25 @@ def _as_json(parsed: Parsed, sections: Sequence[Section], report: FidelityReport
 
 def _formatted(
     parsed: Mapping[Path, Parsed], services: Services, options: FormatOptions
-) -> dict[Path, tuple[Parsed, FidelityReport]]:
+) -> tuple[dict[Path, Parsed], dict[Path, FidelityReport]]:
     """Format files side by side, with a progress bar on stderr.
 
     Returns:
-        Each file with its document as the model wrote it, and its report.
+        Each file with its document as the model wrote it, and each with its report.
 
     Raises:
         Exit: it was stopped by Ctrl-C; stderr says what is kept.
         CatenaError: the budget would be passed, or the journal failed.
     """
-    from catena.effects import run
-
-    bar = asking_bar("formatting", "windows", _windows(parsed, options), again=PURPOSE_AGAIN)
-    with stoppable(services.journal), bar as tell:
-        results = run(_all(parsed, options), replace(services, progress=tell))
-    done: dict[Path, tuple[Parsed, FidelityReport]] = {}
+    step, windows = _all(parsed, options), _windows(parsed, options)
+    results = done(step, services, "formatting", "windows", windows, again=PURPOSE_AGAIN)
+    formatted: dict[Path, Parsed] = {}
+    reports: dict[Path, FidelityReport] = {}
     for (file, before), result in zip(parsed.items(), results, strict=True):
         if isinstance(result, Failed):
             raise result.error
-        done[file] = replace(before, document=result.document), result.fidelity
-    return done
+        formatted[file], reports[file] = replace(before, document=result.document), result.fidelity
+    return formatted, reports
 
 
 def _show_plan(

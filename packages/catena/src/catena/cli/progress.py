@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -165,14 +166,13 @@ def asking_bar(
     Yields:
         What to tell of each request.
     """
-    kept = failed = repeated = 0
+    counts: Counter[str] = Counter()
     with progress(what, noun, total) as show:
 
         def tell(event: Event) -> None:
-            nonlocal kept, failed, repeated
-            kept, failed = kept + (event.kind == "cached"), failed + (event.kind == "failed")
-            repeated += event.purpose == again and event.kind in {"finished", "cached", "failed"}
-            notes = notes_of(kept=kept, failed=failed, again=repeated)
-            show(completed=event.done - repeated, total=total or event.total, notes=notes)
+            counts[event.kind] += 1
+            counts["again"] += event.purpose == again and event.kind in {"finished", "cached", "failed"}
+            notes = notes_of(kept=counts["cached"], failed=counts["failed"], again=counts["again"])
+            show(completed=event.done - counts["again"], total=total or event.total, notes=notes)
 
         yield tell

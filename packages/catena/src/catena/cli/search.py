@@ -16,12 +16,13 @@ from catena.cli.figures import as_data, places, shown_figures
 from catena.cli.graph_search import GraphChoices, chains_as_json, chains_of, check_graph, show_chains
 from catena.cli.options import (
     AsJson,
+    BudgetTokens,
+    FieldsOf,
     Given,
     LibraryPath,
     NameOptions,
     QuestionText,
     WhereOption,
-    fields_of,
     filter_of,
     flag,
     given_options,
@@ -37,6 +38,8 @@ from catena.retrieval.fusion import Fusion, ScoreFusion
 from catena.text.words import count_tokens
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from catena.library import Library, SegmentSearchOptions
     from catena.retrieval.view_search import ViewRule
 
@@ -112,7 +115,7 @@ def search(
     route: RouteOption = None,
     where: WhereOption = None,
     fusion: FusionOption = "score",
-    by_hand: Annotated[Given, fields_of(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
+    by_hand: Annotated[Given, FieldsOf(ScoreFusion, says_default=False, alpha="--alpha", beta="--beta")],
     tuned: Annotated[Path | None, option("FILE", "The weights that `catena tune --out` wrote.")] = None,
     names: NameOptions,
     no_graph: Annotated[
@@ -124,10 +127,7 @@ def search(
     passages: Annotated[
         bool, flag("--passages", "Read the best passages of what is found, 1,000 tokens of them.")
     ] = False,
-    budget_tokens: Annotated[
-        int | None,
-        option("N", "Read the best passages of so many tokens; or most of --segments [2000] or --graph.", min=1),
-    ] = None,
+    budget_tokens: BudgetTokens = None,
     segments: Annotated[
         bool, flag("--segments", "Find segments, which are runs of adjacent chunks; the next options are about them.")
     ] = False,
@@ -340,9 +340,11 @@ def _nothing_found(ranking: Ranking, asked: _Asked) -> ProblemError:
     if asked.budget is not None:
         what = f"nothing was found, or no passage fits into {asked.budget:,} tokens"
         return ProblemError(what, "a higher --budget-tokens, or other words", SOME_FAILED)
-    hint = "files indexed with --figures, or other words" if asked.figures else None
-    hint = hint or (f"{_ANOTHER_FILTER}, or other words" if asked.options["where"] is not None else None)
-    hint = hint or "other words, or `catena status` to see what is there"
+    hint = "other words, or `catena status` to see what is there"
+    if asked.figures:
+        hint = "files indexed with --figures, or other words"
+    elif asked.options["where"] is not None:
+        hint = f"{_ANOTHER_FILTER}, or other words"
     return ProblemError("nothing was found", hint, SOME_FAILED)
 
 
@@ -354,25 +356,17 @@ def ranking_as_json(
     boxes: Sequence[Sequence[PageBox]] | None = None,
 ) -> dict[str, Any]:
     """Return a ranking with all that is known of each hit; `boxes` are where each is printed."""
-    whole: Sequence[Segment | None] = sections or [None] * len(ranking.hits)
-    return {
-        "question": question,
-        **picked(ranking, "scale degraded unknown"),
-        "hits": [
-            _hit(rank, *pair) | _figure(pair[0], figures or {}) | ({"boxes": boxes[rank - 1]} if boxes else {})
-            for rank, pair in enumerate(zip(ranking.hits, whole, strict=True), start=1)
-        ],
-    }
-
-
-def _figure(hit: Hit, figures: Mapping[str, tuple[Figure, Path | None]]) -> dict[str, Any]:
-    found = figures.get(hit.chunk.id)
-    return {} if found is None else {"figure": as_data(*found)}
-
-
-def _hit(rank: int, hit: Hit, section: Segment | None) -> dict[str, Any]:
-    found = {"rank": rank, "score": hit.score, "citation": citation(hit.chunk), **picked(hit, "provenance chunk")}
-    return found if section is None else {**found, "section": section}
+    hits: list[dict[str, Any]] = []
+    for place, hit in enumerate(ranking.hits):
+        told = {"rank": place + 1, "score": hit.score, "citation": citation(hit.chunk)}
+        hits.append(told | picked(hit, "provenance chunk"))
+        if sections:
+            hits[-1]["section"] = sections[place]
+        if figures and hit.chunk.id in figures:
+            hits[-1]["figure"] = as_data(*figures[hit.chunk.id])
+        if boxes:
+            hits[-1]["boxes"] = boxes[place]
+    return {"question": question, **picked(ranking, "scale degraded unknown"), "hits": hits}
 
 
 def _show(
@@ -387,7 +381,7 @@ def _show(
     whole = sections if asked.budget is None else [hit.chunk for hit in found]
     bodies = None if whole is None else [each.text.strip() for each in whole]
     if kinds:
-        _show_by_views(asked.question, found, kinds, bodies)
+        out().print(_by_views(asked.question, found, kinds, bodies))
         return
     out().print(hits(found, asked.question, bodies=bodies, figures=places(figures)))
     if asked.budget is not None:
@@ -444,10 +438,10 @@ def _with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wa
     return {**told, "views": kinds, "rule": wanted.rule or "paper", "hits": hits}
 
 
-def _show_by_views(
-    question: str, found: Sequence[Hit], kinds: Sequence[str], bodies: Sequence[str] | None = None
-) -> None:
-    """Write hits with a column per view: the rank, from 1, at which it found each; none where it did not.
+def _by_views(
+    question: str, found: Sequence[Hit], kinds: Sequence[str], bodies: Sequence[str] | None
+) -> RenderableType:
+    """Return hits with a column per view: the rank, from 1, at which it found each; none where it did not.
 
     Args:
         question: decides which part of each chunk is shown.
@@ -455,17 +449,13 @@ def _show_by_views(
         kinds: of the views.
         bodies: what to show of each hit instead of its best part.
     """
-    from rich.text import Text
-
-    from catena.cli.rendering import cited_as, excerpt, source_of, table
+    from catena.cli.rendering import cited_lines, excerpt, table
     from catena.retrieval.view_search import found_by
 
     made = table("#", *(f"{printable(kind, one_line=True)}#" for kind in kinds), "Found")
     shown = bodies or [excerpt(hit.chunk, question) for hit in found]
     for place, (hit, body) in enumerate(zip(found, shown, strict=True), start=1):
         ranks = found_by(hit)
-        text = Text.assemble(
-            (cited_as(hit.chunk), "bold"), (f"\n{source_of(hit.chunk)}", "cyan"), f"\n{printable(body)}\n"
-        )
+        text = cited_lines(hit.chunk).append(f"\n{printable(body)}\n", style="not bold")
         made.add_row(str(place), *(str(ranks.get(kind) or "") for kind in kinds), text)
-    out().print(made)
+    return made

@@ -11,10 +11,10 @@ import typer
 from catena.cli.console import err, out, plain, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, tell_degraded
 from catena.cli.llm_options import ModelOptions, stoppable
-from catena.cli.options import AsJson, DryRun, Given, ReadingChoices, fields_of, grouped, option
+from catena.cli.options import AsJson, DryRun, FieldsOf, Given, ReadingChoices, grouped, option
 from catena.effects import Services, Step
 from catena.effects import plan as planned
-from catena.model import Document
+from catena.model import Document, lines_in
 from catena.structure.segment_repair import Repair
 from catena.structure.segment_tree import Segmentation
 from catena.structure.segmentation import PLANNED_ANSWERS, SegmentOptions, segment_with_llm
@@ -30,7 +30,7 @@ def segment(
     llm: Annotated[
         str | None, option("MODEL", "Let this OpenAI-compatible model divide it, and name the parts.")
     ] = None,
-    divided: Annotated[Given, fields_of(SegmentOptions, under="--under")],
+    divided: Annotated[Given, FieldsOf(SegmentOptions, under="--under")],
     asking: ModelOptions,
     plan: DryRun = False,
     reading: ReadingChoices,
@@ -76,18 +76,12 @@ def _step(document: Document, llm: str | None, divided: Given) -> Step[Segmentat
     return segment_with_llm(document, SegmentOptions(**divided))
 
 
-def _lines(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the first and the last line of the slice [start, end), from 1, both included."""
-    first = text.count("\n", 0, start) + 1
-    return first, max(first, text.count("\n", 0, end) + (not text[:end].endswith("\n")))
-
-
 def _as_json(document: Document, found: Segmentation) -> dict[str, Any]:
     """Return the sections with their lines, from 1, and every repair; offsets are 0-based, [start, end)."""
     sections = [
         {
             **plain(section),
-            "lines": _lines(document.text, section.start, section.end),
+            "lines": lines_in(document.text, section.start, section.end),
             "characters": section.end - section.start,
             "generated": section.position in found.generated,
         }
@@ -109,7 +103,7 @@ def _show(document: Document, found: Segmentation) -> None:
 
     listed = table("Title", "Lines#", "Characters#")
     for section in found.sections:
-        first, last = _lines(document.text, section.start, section.end)
+        first, last = lines_in(document.text, section.start, section.end)
         indent = "  " * max(0, section.level - 1)
         style = "italic" if section.position in found.generated else ""
         title = Text(indent + printable(section.title or "(no title)", one_line=True), style=style)

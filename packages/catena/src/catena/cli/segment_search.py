@@ -17,7 +17,7 @@ import typer
 from catena.cli.console import out, picked, printable, tell_written, write_json, write_text
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, refuse, stands_nowhere, tell_found
 from catena.cli.llm_options import CallOptions
-from catena.cli.options import Given, fields_of, flag, option, picture
+from catena.cli.options import FieldsOf, Given, flag, option, picture
 from catena.model import shown_text
 from catena.model.errors import needs
 from catena.segments.params import ExtractionParams
@@ -191,12 +191,12 @@ class SegmentSettings(SegmentChoices):
 
     worth: Annotated[
         Given,
-        fields_of(
+        FieldsOf(
             ExtractionParams, says_default=False, irrelevance_penalty="--penalty", decay_rate="--decay",
             minimum_value="--minimum", length_adjustment="--length-adjustment",
         ),
     ] = field(default_factory=dict)  # fmt: skip
-    taking: Annotated[Given, fields_of(ExtractionParams, selection="--selection", order="--order")] = field(
+    taking: Annotated[Given, FieldsOf(ExtractionParams, selection="--selection", order="--order")] = field(
         default_factory=dict
     )
     llm: Annotated[str | None, option("MODEL", "The OpenAI-compatible model for --queries llm.")] = None

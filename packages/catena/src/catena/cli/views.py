@@ -17,7 +17,7 @@ from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, DryRun, FilePaths, ReadingChoices, grouped, option
 from catena.cli.progress import counted
 from catena.effects import Step, all_together
-from catena.model import Chunk, Degraded, Entry
+from catena.model import Degraded, Entry
 from catena.model.errors import ParseError
 from catena.model.places import citation
 from catena.text.words import count_tokens
@@ -124,16 +124,12 @@ def _all(entries: Sequence[Entry], makers: Sequence[ViewMaker]) -> Step[tuple[_M
     return tuple(made)
 
 
-def _tokens(chunk: Chunk) -> int:
-    return count_tokens(chunk.text)
-
-
 def _as_data(made: _Made, kinds: Sequence[str]) -> dict[str, Any]:
     sections = [
         {
             "citation": citation(chunk),
             **picked(chunk, "path pages lines start end"),
-            "tokens": _tokens(chunk),
+            "tokens": count_tokens(chunk.text),
             "views": {kind: made.texts.get((chunk.id, kind), []) for kind in kinds},
         }
         for chunk in made.entry.chunks
@@ -152,7 +148,8 @@ def _show(made: _Made, kinds: Sequence[str]) -> None:
     for place, chunk in enumerate(made.entry.chunks):
         if place == 0:
             out().print(Text(source_of(chunk), style="cyan"))
-        out().print(Text.assemble((cited_as(chunk), "bold"), (f"  {number(_tokens(chunk), 'token')}", "dim")))
+        size = number(count_tokens(chunk.text), "token")
+        out().print(Text.assemble((cited_as(chunk), "bold"), (f"  {size}", "dim")))
         grid = Table.grid(padding=(0, 1))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")

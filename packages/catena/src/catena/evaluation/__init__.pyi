@@ -58,8 +58,10 @@ from .question_bank import DocumentNames as DocumentNames
 from .question_bank import Gold as Gold
 from .question_bank import chunks_of_gold as chunks_of_gold
 from .question_bank import read_questions as read_questions
+from .report import NAMES as NAMES
 from .report import Judgement as Judgement
 from .report import RetrievalReport as RetrievalReport
+from .report import ask_questions as ask_questions
 from .report import judge as judge
 from .report import retrieval_report as retrieval_report
 from .significance import PairedComparison as PairedComparison

@@ -15,11 +15,14 @@ from catena.evaluation.log_rank_measure import LogRankRules, MeanLogRankIndex, m
 from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold
 from catena.evaluation.significance import detectable_difference
 from catena.evaluation.standard import evaluate
-from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError
+from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError, Ranking
 
 Items = Mapping[str, frozenset[str]]  # gold name -> ids of the chunks that hold it
 
 MEASURES = ("ndcg@10", "mrr@10")
+NAMES: Mapping[str, str] = {"recall": "recall", "lri": "LRI", "ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
+"""Measure -> its name above a column."""
+FEWEST = 10  # hits of the search that a user would make, for nDCG and MRR at 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,39 @@ def judge(questions: Iterable[BankQuestion], document_ids: Iterable[str], get: C
             "Try: the collection that the questions were made for, and its file names"
         )
     return Judgement(items=items, lost=tuple(lost))
+
+
+def ask_questions(
+    questions: Iterable[BankQuestion],
+    judgement: Judgement,
+    search: Callable[..., Ranking],
+    *,
+    depth: int,
+    k: int = 5,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[dict[str, Ranking], dict[str, Ranking]]:
+    """Ask every question with gold twice: as a user would, and as deep as the Log-Rank Index judges.
+
+    Args:
+        questions: of a bank; those without gold are left out.
+        judgement: of these questions.
+        search: called with a question and `k=`, and for deep rankings `depth=`, as `Library.search`.
+        depth: length of the deep rankings.
+        k: cutoff of recall.
+        progress: told after each question how many were asked, and of how many.
+
+    Returns:
+        By question id the two rankings that `retrieval_report` takes as `top` and `deep`.
+    """
+    judged = [question for question in questions if judgement.items.get(question.id)]
+    top: dict[str, Ranking] = {}
+    deep: dict[str, Ranking] = {}
+    for number, question in enumerate(judged, start=1):
+        top[question.id] = search(question.text, k=max(k, FEWEST, len(judgement.items[question.id])))
+        deep[question.id] = search(question.text, k=depth, depth=depth)
+        if progress is not None:
+            progress(number, len(judged))
+    return top, deep
 
 
 def retrieval_report(

@@ -3,6 +3,7 @@ from .fidelity_alignment import with_boxes as with_boxes
 from .fidelity_check import Fidelity as Fidelity
 from .fidelity_check import FidelityOptions as FidelityOptions
 from .fidelity_check import FidelityReport as FidelityReport
+from .fidelity_check import PageFidelity as PageFidelity
 from .fidelity_check import fidelity as fidelity
 from .fidelity_words import markdown_words as markdown_words
 from .fidelity_words import source_words as source_words

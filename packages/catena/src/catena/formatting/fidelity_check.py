@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import fsum, inf
@@ -139,6 +139,13 @@ class PageFidelity:
         shares = {name: round(getattr(self, name), 6) for name in _SHARES}
         return {"page": self.page, **shares, "state": self.state, "faults": [asdict(fault) for fault in self.faults]}
 
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> PageFidelity:
+        """Return the page that `as_json` gave; KeyError, TypeError or ValueError where it is another object."""
+        shares = {name: float(kept[name]) for name in _SHARES}
+        faults = tuple(Fault(kind=fault["kind"], detail=fault["detail"]) for fault in kept["faults"])
+        return cls(page=int(kept["page"]), **shares, state=kept["state"], faults=faults)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityReport:
@@ -182,6 +189,12 @@ class FidelityReport:
             },
             "worst": [page.page for page in self.worst()], "pages": [page.as_json() for page in self.pages],
         }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> FidelityReport:
+        """Return the report that `as_json` gave; KeyError, TypeError or ValueError where it is another object."""
+        pages = tuple(map(PageFidelity.from_json, kept["pages"]))
+        return cls(document_id=kept.get("document_id", ""), source=str(kept["source"]), pages=pages)
 
 
 def _summary(values: Iterable[float]) -> dict[str, float]:

@@ -21,7 +21,18 @@ from catena.graph.semantic import Tick, nearest, unit
 from catena.graph.state import GraphState, PlaceChanges, state_of, updated_state
 from catena.graph.storage import load, save, to_line, to_networkx, to_node, write_graphml
 from catena.graph.term_index import starts_of
-from catena.model import CancelledError, Chunk, Edge, Neighbourhood, Nodes, ParameterError, WordCounts, digest
+from catena.model import (
+    MENTION,
+    MENTIONED,
+    CancelledError,
+    Chunk,
+    Edge,
+    Neighbourhood,
+    Nodes,
+    ParameterError,
+    WordCounts,
+    digest,
+)
 from catena.text.words import word_keys
 
 if TYPE_CHECKING:
@@ -319,8 +330,16 @@ class ChunkGraph:
         starts = starts_of(np.bincount(source, minlength=len(self)))
         return EdgeTable(starts=starts, targets=target.astype(np.int32), weights=weight)
 
-    def degrees(self) -> NDArray[np.int32]:
-        """Return how many neighbours each node has, by any kind, shape (nodes,)."""
+    def degrees(self, kind: str | None = None) -> NDArray[np.int32]:
+        """Return how many neighbours each node has, by one kind or by any, shape (nodes,).
+
+        By "mention" those are counted that mention a node, and those that it mentions.
+        """
+        if kind is not None:
+            ends = (kind, MENTIONED) if kind == MENTION else (kind,)
+            counts = [np.diff(self.links(each).starts) for each in ends]
+            total: NDArray[np.int32] = np.sum(counts, axis=0, dtype=np.int32)
+            return total
         links = [self.links(kind) for kind in self.kinds]
         size = max(len(self), 1)
         pairs = np.concatenate([each.sources * np.int64(size) + each.targets for each in links])

@@ -77,6 +77,7 @@ from .neighbourhood import Neighbourhood as Neighbourhood
 from .neighbourhood import Nodes as Nodes
 from .neighbourhood import WordCounts as WordCounts
 from .options import Checked as Checked
+from .options import Doc as Doc
 from .options import as_tuples as as_tuples
 from .options import check_given as check_given
 from .options import check_options as check_options

@@ -17,7 +17,7 @@ from annotated_types import Ge
 from catena.model import NO_METADATA, TABLE_HEADER, Chunk, ChunkKind, Document, FrozenMetadata, Metadata, Section
 from catena.model.errors import ParameterError
 from catena.model.ids import span_id
-from catena.model.options import as_tuples, check_options
+from catena.model.options import Doc, as_tuples, check_options
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import (
     LEVELS,
@@ -48,7 +48,8 @@ _COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*", re.DOTALL)
 class ChunkOptions:
     """Lengths of chunks, in tokens of the counter given to `cut`."""
 
-    max_tokens: Annotated[int, Ge(1)] = 320  # a hard cap, >= 1; only a single character that counts more may pass it
+    # a hard cap: only a single character that counts more may pass it
+    max_tokens: Annotated[int, Ge(1), Doc("Most tokens of a passage")] = 320
     min_tokens: Annotated[int, Ge(0)] = 24  # shorter text joins a neighbour in its section; 0 joins nothing
 
     def __post_init__(self) -> None:
