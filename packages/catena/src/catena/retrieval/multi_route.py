@@ -26,7 +26,7 @@ from catena.retrieval.routes import (
     side_by_side,
     why,
 )
-from catena.text.names import TermMatcher, without
+from catena.text.names import TermMatcher, names_by_case, without
 from catena.text.stems import says_more
 
 MOST_NAMES = 8  # of one question that get a share of their own
@@ -107,6 +107,8 @@ def retrieve(
         (yield from _names(query, entities, on_route_error)) if by_name and len(table) > 1 else (NamesFound(), ())
     )
     unknown = yield from standing_nowhere(names.unknown, where)
+    if by_name and len(table) > 1 and names == NamesFound():
+        unknown = yield from _capitals_nowhere(query)
     is_another = not (names.known or names.properties) and any(name.near for name in unknown)
     if where is not None:  # what the filter hides is not shown as near either
         unknown = tuple(Unknown(name.text) for name in unknown)
@@ -155,6 +157,14 @@ def standing_nowhere(names: Sequence[Unknown], where: Where | None) -> Step[tupl
 
     asked = zip(names, replies, strict=True)
     return tuple(name for name, found in asked if not (isinstance(found, Failed) or is_printed(name.text, found)))
+
+
+def _capitals_nowhere(query: str) -> Step[tuple[Unknown, ...]]:
+    """Return the words that a question writes as names and of which the store's lexical route finds no form."""
+    words = names_by_case(query, first=True)[:MOST_UNKNOWN]
+    replies = (yield [Search(route="lexical", query=word, k=1) for word in words]) if words else ()
+    asked = zip(words, replies, strict=True)
+    return tuple(Unknown(word) for word, found in asked if not (isinstance(found, Failed) or found.hits))
 
 
 def _fused(query: str, table: Mapping[str, Route], scope: Scope) -> Step[Ranking]:

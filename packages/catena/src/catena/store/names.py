@@ -106,11 +106,7 @@ class DocumentNameSearch:
             is_term=self._is_term,
             is_property=partial(self._is_property, connection),
         )
-        found = replace(found, parts=tuple(self._parts(request, found, printed)))
-        if any((found.known, found.properties, found.parts, found.unknown)):
-            return found
-        words = names_by_case(request.query, first=True)[:_MOST_PARTS]
-        return replace(found, unknown=tuple(Unknown(word) for word in words if not printed(word, 1, (), True)))
+        return replace(found, parts=tuple(self._parts(request, found, printed)))
 
     def _parts(self, request: FindNames, found: NamesFound, printed: Printed) -> Iterator[Name]:
         """Yield the parts of headers that a question says and that tell, first where they are of its periods."""
