@@ -484,7 +484,7 @@ def _asked(
                 id=digest(f"{k:g}", retriever, searched.asked.name, question.id),
                 document=searched.asked.name,
                 question=question.text,
-                reference=material.source.references[place],
+                reference=material.asked.references[place],
                 passages={scheme: tuple(chunk_at[scheme][span] for span in spans) for scheme, spans in sets.items()},
             )
             number += 1
