@@ -70,7 +70,7 @@ from catena_bench.graph_setting import (
     walking,
 )
 from catena_bench.pictures import draw
-from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
+from catena_bench.tables_asking import Ledger, asking, by_purpose, plan_figures, planning
 
 CUTOFFS = (2, 5, 10, 20)
 COMPARED = ("recall@5", "all@5")
@@ -292,11 +292,7 @@ def planned(setting: Setting, services: Services, tariff: Tariff) -> Figures:
     for way, asked in _ways(setting).items():
         plans: list[Plan] = []
         planning(services, setting.embedder, plans, tariff)(answering.answer_all(asked))
-        usages = by_purpose(plans).values()
-        figures[f"plan.{way}.calls"] = sum(usage.calls for usage in usages)
-        figures[f"plan.{way}.tokens_in"] = sum(usage.input_tokens for usage in usages)
-        figures[f"plan.{way}.tokens_out_at_most"] = sum(usage.output_tokens for usage in usages)
-        figures[f"plan.{way}.cost_at_most"] = sum(usage.cost for usage in usages)
+        figures |= plan_figures(f"plan.{way}", by_purpose(plans).values())
     return figures
 
 

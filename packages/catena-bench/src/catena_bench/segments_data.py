@@ -26,7 +26,7 @@ from catena.evaluation import GoldSpan
 from catena.library import prepare
 from catena.model import SOURCE, TITLE, digest, span_id
 from catena.structure import cut, headed_views, searchable, trimmed
-from catena_bench.collection import entry_of, of_layout, read_collection, rows, stored
+from catena_bench.collection import entry_of, of_layout, read_collection, stored, stored_rows
 from catena_bench.questions import is_divided, read_scope_dataset
 
 _BETWEEN_PAGES = "\n\n"
@@ -110,11 +110,6 @@ def _layout(folder: Path) -> Callable[[Path], _Read] | None:
     return _spans if stored(folder, "documents") is not None else None
 
 
-def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    path = stored(folder, name)
-    return rows(path) if path is not None else iter(())
-
-
 def _spans(folder: Path) -> _Read:
     dataset = read_scope_dataset(folder)
     entries = tuple(_with_given_sections(each, dataset.sections[each.id]) for each in dataset.documents)
@@ -142,13 +137,13 @@ def _with_given_sections(document: Document, sections: tuple[Section, ...]) -> E
 
 def _pages(folder: Path) -> _Read:
     guides: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(folder, "pages"):
+    for row in stored_rows(folder, "pages"):
         guides[row.get("guide") or row["id"]].append(row)
     joined = [_guide(name, pages) for name, pages in guides.items()]
     spans = {item: span for _, places in joined for item, span in places.items()}
     questions = [
         EvidenceQuestion(id=row["id"], text=row["question"], gold=(spans[row["page"]],))
-        for row in _rows(folder, "questions")
+        for row in stored_rows(folder, "questions")
         if row["page"] in spans
     ]
     return tuple(entry for entry, _ in joined), questions

@@ -33,7 +33,7 @@ from catena.effects import Plan
 from catena_bench import tables_forms, tables_schemes
 from catena_bench.figures import Tell
 from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
-from catena_bench.tables_asking import Asker, Ledger, by_purpose, planning
+from catena_bench.tables_asking import Asker, Ledger, by_purpose, plan_figures, planning
 from catena_bench.tables_asking import asking as asking_for
 from catena_bench.views_data import AskedDocument, read_asked_documents
 from catena_bench.views_retrievers import KNOWN, Dense, Retriever, embedder_of, retrievers_of
@@ -312,11 +312,7 @@ class _Run:
         figures: dict[str, float | str] = {"plan.kept": sum(each.kept for each in plans)}
         lines = []
         for purpose, usage in usages.items():
-            key = f"plan.{purpose.replace(' ', '_')}"
-            figures |= {
-                f"{key}.calls": usage.calls, f"{key}.tokens_in": usage.input_tokens,
-                f"{key}.tokens_out_at_most": usage.output_tokens, f"{key}.cost_at_most": usage.cost,
-            }  # fmt: skip
+            figures |= plan_figures(f"plan.{purpose.replace(' ', '_')}", [usage])
             cost = f", {usage.cost:,.2f} at most" if asking.priced else ""
             lines.append(
                 f"{purpose}: {usage.calls:,} calls, {usage.input_tokens:,} tokens in, "

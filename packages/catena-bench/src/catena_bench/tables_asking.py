@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -145,6 +145,18 @@ def by_purpose(plans: list[Plan]) -> Mapping[str, Any]:
         for purpose, usage in each.by_purpose.items():
             found[purpose] = found[purpose] + usage if purpose in found else usage
     return dict(sorted(found.items()))
+
+
+def plan_figures(key: str, usages: Iterable[Any]) -> dict[str, float]:
+    """Return `KEY.calls`, `.tokens_in`, `.tokens_out_at_most` and `.cost_at_most`, the sums of usages."""
+    names = {
+        "calls": "calls",
+        "tokens_in": "input_tokens",
+        "tokens_out_at_most": "output_tokens",
+        "cost_at_most": "cost",
+    }
+    listed = list(usages)
+    return {f"{key}.{name}": sum(getattr(usage, of) for usage in listed) for name, of in names.items()}
 
 
 def _followed(step: Step[T], embedder: Embedder, ledger: Ledger | None) -> Step[T]:

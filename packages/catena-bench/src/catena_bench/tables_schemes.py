@@ -31,7 +31,7 @@ from catena_bench.views import (
     ranked_spans,
     recalls_at_length,
 )
-from catena_bench.views_retrievers import Bm25, Dense, Retriever, Scores
+from catena_bench.views_retrievers import KNOWN, Dense, Retriever, Scores
 
 By: TypeAlias = Literal["llm", "offline"]
 SECTIONS = "sections"
@@ -255,7 +255,7 @@ def _traversed(asked: views_data.AskedDocument, tree: baselines.SummaryTree, ret
 
 def _shipped(material: TableMaterial, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
-    asked, bm25 = material.asked, Bm25()
+    asked, bm25 = material.asked, KNOWN["bm25"]()
     words, passages = views_data.sections_headed(asked), views_data.best_passage(asked)
     fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
     return Results(ranked=ranked_spans(fused, material.chunks[SECTIONS], DEEPEST))
