@@ -509,6 +509,11 @@ def command(
         figures |= {} if llm is None else {"about.model": llm}
         tariff = asking.tariff() if plan else None
         with options.services_of(llm, asking, dry=plan) as services:
+            answers = (
+                partial(answered, services=services)
+                if tariff is None
+                else partial(planned, services=services, tariff=tariff)
+            )
             figures |= run(
                 data,
                 embedder=model,
@@ -520,7 +525,7 @@ def command(
                 scorer=None if scorer is None else graphs.FeatureScorer.load(scorer),
                 tuning=tuning,
                 studies=options.names_in(studies),
-                answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
+                answers=None if llm is None else answers,
                 tell=tell,
             )
         measured = [method for method in chosen if f"recall_at_5.{method}" in figures]
@@ -547,13 +552,6 @@ def by_method(figures: Mapping[str, float | str], methods: Sequence[str], cutoff
         )
         shown.add_row(method, *(f"{figures[f'{measure}.{method}']:.1f}" for measure in measures), over)
     return shown
-
-
-def _answers(setting: Setting, *, services: Services, tariff: Tariff | None) -> Mapping[str, float]:
-    """Let the model answer, or with a tariff only say what that would take."""
-    if tariff is None:
-        return answered(setting, services)
-    return planned(setting, services, tariff)
 
 
 def _cutoffs(given: str) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ _NUMBER = re.compile(
 )
 _LETTER = re.compile(r"^(?:[A-Z]|[IVX]+)[.):]?\s+(?=\S)")
 _HIDDEN = LayoutOptions(outline=False)
+_ENGINE: Engine = "pypdf"  # which parser reads the files
 _COLUMNS = {1: "generated_one_column", 2: "generated_two_columns"}
 
 
@@ -49,7 +50,7 @@ class Counts:
         }
 
 
-def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = silent) -> Figures:
+def run(data: Path | None = None, *, tell: Tell = silent) -> Figures:
     """Measure the headings that `format_layout` finds.
 
     `recall = shared / true`, `precision = shared / found`. A heading is shared when its letters and digits are
@@ -59,7 +60,6 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = sile
 
     Args:
         data: a folder of PDFs, or one with a folder `pdfs`; None measures generated PDFs alone.
-        engine: which parser reads them.
         tell: is told of each real file.
 
     Returns:
@@ -77,16 +77,16 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = sile
     tell("generated PDFs")
     for pdf in generated_pdfs():
         n_generated += 1
-        generated[_COLUMNS[pdf.columns]] += score_generated(pdf, engine=engine)
+        generated[_COLUMNS[pdf.columns]] += score_generated(pdf)
     results = {"n_generated": float(n_generated)}
     for name, counts in generated.items():
         results |= counts.metrics(name)
-    return results if folder is None else results | _real(folder, engine, tell)
+    return results if folder is None else results | _real(folder, tell)
 
 
-def score_generated(pdf: GeneratedPdf, *, engine: Engine = "pypdf") -> Counts:
+def score_generated(pdf: GeneratedPdf) -> Counts:
     """Format one generated PDF with its outline hidden, and compare with the truth."""
-    parsed = parse_bytes(pdf.pdf, f"{pdf.name}.pdf", engine=engine)
+    parsed = parse_bytes(pdf.pdf, f"{pdf.name}.pdf", engine=_ENGINE)
     return compare(pdf.headings, headings_of(format_layout(parsed, _HIDDEN)))
 
 
@@ -106,13 +106,13 @@ def _folder(data: Path) -> Path:
     return folder
 
 
-def _real(folder: Path, engine: Engine, tell: Tell) -> Figures:
+def _real(folder: Path, tell: Tell) -> Figures:
     results: dict[str, float] = {}
     states: Counter[str] = Counter()
     for path in sorted(folder.glob("*.pdf")):
         tell(path.name)
         try:
-            counts = score_outline(parse(path, engine=engine))
+            counts = score_outline(parse(path, engine=_ENGINE))
         except ParseError:
             states["n_failed"] += 1
             continue

@@ -167,18 +167,14 @@ def _followed(step: Step[T], embedder: Embedder, ledger: Ledger | None) -> Step[
             while True:
                 outside = list(dict.fromkeys(request for request in batch if not isinstance(request, Embed)))
                 answers = dict(zip(outside, (yield outside) if outside else (), strict=True))
-                _write(ledger, answers)
+                for request, reply in answers.items():
+                    if ledger is not None and isinstance(request, Complete):
+                        ledger.note(request, reply)
                 batch = step.send(
                     [_vectors(each, embedder) if isinstance(each, Embed) else answers[each] for each in batch]
                 )
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-
-
-def _write(ledger: Ledger | None, answers: Mapping[Request, Any]) -> None:
-    for request, reply in answers.items():
-        if ledger is not None and isinstance(request, Complete):
-            ledger.note(request, reply)
 
 
 def _vectors(request: Request, embedder: Embedder) -> Any:

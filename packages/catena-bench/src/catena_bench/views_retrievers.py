@@ -105,7 +105,6 @@ class TextRetriever:
     """
 
     def __init__(self, name: str, scorer: Callable[[Sequence[str]], Any]) -> None:
-        scorer(())  # a missing package is told before any work
         self.name, self._scorer = name, scorer
 
     def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:

@@ -72,7 +72,7 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
 
     Raises:
         ParameterError: there are not as many sizes as rows, or a vector holds NaN or infinity.
-        MissingExtraError: scikit-learn or UMAP is not installed.
+        MissingExtraError: UMAP is asked for, and is not installed.
 
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3, and its reference's `cluster_utils`.
     """
@@ -153,10 +153,8 @@ def _reduced(rows: Matrix, neighbours: int, how: Clustering) -> Matrix:
     width = min(how.dimensions, len(rows) - 2, rows.shape[1])
     if how.reduce == "umap":
         return _umap(rows, width, neighbours, how.seed)
-    try:
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "catena-bench") from error
+    from threadpoolctl import threadpool_limits  # late, as all that comes with scikit-learn: it takes long to load
+
     with threadpool_limits(limits=1):  # sums of several threads come in any order
         _, _, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
         signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
@@ -178,12 +176,10 @@ def _umap(rows: Matrix, width: int, neighbours: int, seed: int) -> Matrix:
 
 def _probabilities(rows: Matrix, how: Clustering) -> Matrix:
     """Return the probability of each component given each row, shape (n, components), by the mixture of least BIC."""
-    try:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.mixture import GaussianMixture
-        from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "catena-bench") from error
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+    from threadpoolctl import threadpool_limits
+
     best, least = np.ones((len(rows), 1)), np.inf
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of equal vectors, which make fewer clusters than asked
@@ -350,7 +346,8 @@ def _asked(
     groups: Mapping[int, Sequence[TreeNode]], how: ClusterSummaries, material: ClusterMaterial
 ) -> Step[tuple[dict[int, str], tuple[Degraded, ...]]]:
     """Return the answers by place, and why others are missing."""
-    shown = {place: _shown(group, material) for place, group in groups.items()}
+    whole = {place: "\n\n".join(node.text.strip() for node in group) for place, group in groups.items()}
+    shown = {place: beginning(text, material.tokens, material.count) for place, text in whole.items()}
     requests = [_request(text, how, material) for text in shown.values()]
     replies: Sequence[Any] = (yield requests) if requests else ()
     answers: dict[int, str] = {}
@@ -364,10 +361,6 @@ def _asked(
         what = f"summary of {len(groups[place])} nodes on level {first.level}, {first.id} first"
         degraded.append(Degraded(what, f"{found}; sentences of these nodes stand in for it"))
     return answers, tuple(degraded)
-
-
-def _shown(group: Sequence[TreeNode], material: ClusterMaterial) -> Beginning:
-    return beginning("\n\n".join(node.text.strip() for node in group), material.tokens, material.count)
 
 
 def _request(shown: Beginning, how: ClusterSummaries, material: ClusterMaterial) -> Complete:
@@ -480,7 +473,7 @@ def raptor_tree(
 
     Raises:
         ParameterError: a chunk is of another document, or there twice.
-        MissingExtraError: scikit-learn (or UMAP, if it is asked for) is not installed.
+        MissingExtraError: UMAP is asked for, and is not installed.
         CatenaError: the embedder failed, or what surrounds the model (no service, the budget, the journal).
 
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3; as a baseline: MC-indexing, appendix C.2.
