@@ -50,12 +50,12 @@ class Harmless:
         return None if varied is None or varied == window else varied
 
 
-def layout_text(markdown: str, *, width: int = 90, bullet: str = "•") -> str:
+def layout_text(markdown: str) -> str:
     """Return Markdown as a page would print it: no marks, paragraphs broken into lines, rows as lines of cells."""
-    return "\n".join(line for block in blocks_of(markdown) for line in _printed(block, width, bullet))
+    return "\n".join(line for block in blocks_of(markdown) for line in _printed(block))
 
 
-def _printed(block: str, width: int, bullet: str) -> Iterator[str]:
+def _printed(block: str, width: int = 90) -> Iterator[str]:
     kind = kind_of(block)
     if kind == "code":
         yield from (line for line in block.splitlines() if not line.startswith("```"))
@@ -65,7 +65,7 @@ def _printed(block: str, width: int, bullet: str) -> Iterator[str]:
                 yield "   ".join(_bare(cell.strip()) for cell in line.strip().strip("|").split("|")).rstrip()
     elif kind == "list":
         for line in block.splitlines():
-            yield from _wrapped(re.sub(r"^[-*] ", f"{bullet} ", _bare(line)), width)
+            yield from _wrapped(re.sub(r"^[-*] ", "• ", _bare(line)), width)
     else:
         lines = [_bare(re.sub(r"^(?:#+|>) ", "", line)) for line in block.splitlines()]
         yield from _wrapped(" ".join(lines), width)
@@ -189,9 +189,9 @@ def _wrapped_cells(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     found = False
     for block in blocks_of(window.answer):
         if kind_of(block) != "table":
-            shown += _printed(block, 90, "•")
+            shown += _printed(block)
             continue
-        for line in _printed(block, 90, "•"):
+        for line in _printed(block):
             first, *rest = line.split("   ")
             words = first.split(" ")
             if len(words) > 1 and rest and words[-1].isalpha():
@@ -208,7 +208,7 @@ def _across_columns(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     for place in range(len(blocks) - 1):
         pair = blocks[place : place + 2]
         if all(kind_of(block) == "paragraph" and len(block.split()) > 45 for block in pair):
-            left, right = (list(_printed(block, 40, "•")) for block in pair)
+            left, right = (list(_printed(block, 40)) for block in pair)
             turns = [line for both in zip(left, right, strict=False) for line in both]
             rest = [*left[len(right) :], *right[len(left) :]]
             before, after = text_of(blocks[:place]), text_of(blocks[place + 2 :])
@@ -221,7 +221,7 @@ def _table_over_pages(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     shown: list[str] = []
     found = False
     for block in blocks_of(window.answer):
-        lines = list(_printed(block, 90, "•"))
+        lines = list(_printed(block))
         if over := kind_of(block) == "table" and len(lines) > 3:
             lines[3:3] = ["Page 7", lines[0]]
         found |= over

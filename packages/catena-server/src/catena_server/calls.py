@@ -190,7 +190,9 @@ def kept_by_id(
     found: dict[str, Row] = {}
     for key, answer in zip(wanted, chain.from_iterable(reply["docs"] for reply in replies), strict=True):
         if error := answer.get("error"):
-            what = f"one of {len(wanted)} documents cannot be read ({error.get('reason', error)}); nothing was changed"
+            what = (
+                f"one of {len(wanted)} documents cannot be read ({error.get('reason', error)}); nothing was changed"
+            )
             raise ServerError(alias, what, kind=str(error.get("type", "")))
         if answer.get("found"):
             found[key] = answer.get("_source", {})
