@@ -319,19 +319,15 @@ def unit_vectors(texts: Sequence[str], purpose: str) -> Step[NDArray[np.float64]
         purpose: of the requests.
 
     Raises:
-        InvalidReplyError: the vectors are no finite numbers, or not all of one width.
+        InvalidReplyError: the vectors are not all of one width.
         CatenaError: the embedder failed.
     """
     distinct = list(dict.fromkeys(texts))
     batches = [tuple(distinct[at : at + _BATCH]) for at in range(0, len(distinct), _BATCH)]
     replies: list[Any] = yield from ask([Embed(texts=batch, purpose=purpose) for batch in batches])
-    rows = [np.asarray(row, dtype=np.float64) for reply in replies for row in reply]
-    shapes = {row.shape for row in rows}
-    if len(rows) != len(distinct) or len(shapes) > 1 or rows[0].ndim != 1 or not np.isfinite(rows).all():
-        what = f"{len(rows)} vectors for {len(distinct)} texts, not all of one width and finite"
-        raise InvalidReplyError("embedder", what)
+    rows = _stacked([np.asarray(reply, dtype=np.float64) for reply in replies])
     places = {text: place for place, text in enumerate(distinct)}
-    found = np.stack(rows)[[places[text] for text in texts]]
+    found = rows[[places[text] for text in texts]]
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     return np.asarray(found / np.where(lengths > 0, lengths, 1.0), dtype=np.float64)
 
@@ -505,7 +501,7 @@ def raptor_tree(
         degraded += missing
     return RaptorTree(
         tree=SummaryTree(document_id=document_id, nodes=tuple(nodes), layers=_ids(layers), chunks=tuple(chunks)),
-        vectors=_stacked(rows),
+        vectors=_stacked(rows).astype(np.float32),
         degraded=tuple(degraded),
     )
 
@@ -514,9 +510,7 @@ def _ids(layers: Sequence[Sequence[TreeNode]]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(node.id for node in layer) for layer in layers)
 
 
-def _stacked(rows: Sequence[NDArray[np.float64]]) -> NDArray[np.float32]:
-    if len({part.shape[1] for part in rows}) > 1:
-        raise InvalidReplyError(
-            "embedder", f"vectors of widths {sorted({part.shape[1] for part in rows})} in one tree"
-        )
-    return np.concatenate(rows).astype(np.float32) if rows else np.zeros((0, 0), dtype=np.float32)
+def _stacked(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if len(widths := sorted({part.shape[1] for part in parts})) > 1:
+        raise InvalidReplyError("embedder", f"vectors of widths {widths} in one tree")
+    return np.concatenate(parts) if parts else np.zeros((0, 0))
