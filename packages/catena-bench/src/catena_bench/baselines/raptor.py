@@ -63,7 +63,7 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
     an event loop under `arun` waits for it.
 
     Args:
-        rows: shape (n, dim); only their directions count.
+        rows: shape (n, dim), n >= 1, finite, of unit length or zero.
         sizes: n, tokens of each text; one that is too long alone is a cluster of its own where it must be.
         how: the parameters.
 
@@ -71,17 +71,11 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
         Places of rows, 0-based, ascending in each cluster; the clusters in order of their members, none twice.
 
     Raises:
-        ParameterError: there are not as many sizes as rows, or a vector holds NaN or infinity.
         MissingExtraError: UMAP is asked for, and is not installed.
 
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3, and its reference's `cluster_utils`.
     """
-    how = how or Clustering()
-    unit = _unit_rows(rows)
-    if len(sizes) != len(unit):
-        raise ParameterError("sizes", f"{len(sizes)} numbers", f"one for each of {len(unit)} vectors")
-    if not len(unit):
-        return ()
+    how, unit = how or Clustering(), _rounded(rows)
     found: set[Members] = set()
     everything: Members = tuple(range(len(unit)))
     pending, seen = [everything], {everything}
@@ -96,18 +90,6 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
                 seen.add(part)
                 pending.append(part)
     return tuple(sorted(found))
-
-
-def _unit_rows(rows: NDArray[np.floating]) -> Matrix:
-    given = np.asarray(rows, dtype=np.float64)
-    if given.ndim != 2:
-        raise ParameterError("rows", f"shape {given.shape}", "of shape (n, dim)")
-    if not np.isfinite(given).all():
-        raise ParameterError("rows", "a vector with NaN or infinity", "finite numbers")
-    largest = np.abs(given).max(axis=1, keepdims=True, initial=0.0)
-    scaled = given / np.where(largest > 0, largest, 1.0)  # squares of huge or tiny numbers would be infinite or 0
-    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return _rounded(scaled / np.where(lengths > 0, lengths, 1.0))
 
 
 def _rounded(values: NDArray[np.floating]) -> Matrix:
