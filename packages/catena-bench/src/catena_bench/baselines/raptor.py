@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -457,18 +458,21 @@ def raptor_tree(
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3; as a baseline: MC-indexing, appendix C.2.
     """
     how = options or RaptorOptions()
+    for chunk in chunks:
+        if chunk.document_id != document_id:
+            raise ParameterError("chunk", chunk.id, f"of the document {document_id!r}")
+    if twice := [chunk_id for chunk_id, times in Counter(chunk.id for chunk in chunks).items() if times > 1]:
+        raise ParameterError("chunks", twice[0], "of different ids")
     material = ClusterMaterial(
         title=title, chunks={chunk.id: chunk for chunk in chunks}, tokens=how.clustering.tokens, count=count
     )
     layer: list[TreeNode] = [leaf_of(chunk) for chunk in chunks]
-    nodes, layers, rows = list(layer), [layer] if layer else [], []
+    nodes, rows = list(layer), list[NDArray[np.float64]]()
     degraded: list[Degraded] = []
-    # checked before anything is asked for
-    SummaryTree(document_id=document_id, nodes=tuple(nodes), layers=_ids(layers), chunks=tuple(chunks))
     while layer:
         vectors = yield from unit_vectors([node.text for node in layer], "embedding of tree nodes")
         rows.append(vectors)
-        if len(layers) > how.layers or len(layer) <= how.clustering.dimensions + 1:
+        if layer[0].level >= how.layers or len(layer) <= how.clustering.dimensions + 1:
             break
         groups = [
             [layer[place] for place in cluster]
@@ -479,17 +483,12 @@ def raptor_tree(
         texts, missing = yield from summarise(groups, how.summaries, material)
         layer = [parent_of(group, text) for group, text in zip(groups, texts, strict=True)]
         nodes += layer
-        layers.append(layer)
         degraded += missing
     return RaptorTree(
-        tree=SummaryTree(document_id=document_id, nodes=tuple(nodes), layers=_ids(layers), chunks=tuple(chunks)),
+        tree=SummaryTree(document_id=document_id, nodes=tuple(nodes), chunks=tuple(chunks)),
         vectors=_stacked(rows).astype(np.float32),
         degraded=tuple(degraded),
     )
-
-
-def _ids(layers: Sequence[Sequence[TreeNode]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(node.id for node in layer) for layer in layers)
 
 
 def _stacked(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

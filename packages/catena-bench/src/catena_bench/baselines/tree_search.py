@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -42,7 +44,7 @@ class TreeNode:
         return not self.chunk_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SummaryTree:
     """The nodes of a tree, layer upon layer, and the chunks at its bottom.
 
@@ -50,29 +52,31 @@ class SummaryTree:
 
     Attributes:
         nodes: leaves first, in reading order, then one layer after the other.
-        layers: ids of the nodes of each level, from the leaves up; () for a document without chunks.
         chunks: one per leaf, in order.
-
-    Raises:
-        ParameterError: the nodes do not make such a tree.
     """
 
     document_id: str
     nodes: tuple[TreeNode, ...]
-    layers: tuple[tuple[str, ...], ...]
     chunks: tuple[Chunk, ...]
-    _by_id: Mapping[str, TreeNode] = field(init=False, repr=False, compare=False)
-    _chunk_of: Mapping[str, Chunk] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_id", {node.id: node for node in self.nodes})
-        object.__setattr__(self, "_chunk_of", {chunk.id: chunk for chunk in self.chunks})
-        _check(self)
+    @cached_property
+    def _by_id(self) -> Mapping[str, TreeNode]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def _chunk_of(self) -> Mapping[str, Chunk]:
+        return {chunk.id: chunk for chunk in self.chunks}
+
+    @cached_property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The ids of the nodes of each level, from the leaves up; () for a document without chunks."""
+        levels = groupby(self.nodes, lambda node: node.level)
+        return tuple(tuple(node.id for node in of_level) for _, of_level in levels)
 
     @property
     def root(self) -> tuple[TreeNode, ...]:
         """The nodes of the highest layer; the leaves where nothing was summarised."""
-        return self.layer(len(self.layers) - 1) if self.layers else ()
+        return self.layer(-1) if self.layers else ()
 
     def layer(self, level: int) -> tuple[TreeNode, ...]:
         """Return the nodes of one level, in order; level 0 holds the leaves."""
@@ -104,29 +108,6 @@ def parent_of(children: Sequence[TreeNode], text: str) -> TreeNode:
     """
     ids = tuple(child.id for child in children)
     return TreeNode(id=digest("summary", *ids), level=children[0].level + 1, text=text, children=ids)
-
-
-def _check(tree: SummaryTree) -> None:
-    if len({node.id for node in tree.nodes}) < len(tree.nodes):
-        raise ParameterError("nodes", "two of the same id", "nodes of different ids")
-    in_layers = tuple(each for layer in tree.layers for each in layer)
-    if in_layers != tuple(node.id for node in tree.nodes) or not all(tree.layers):
-        raise ParameterError("layers", f"{len(in_layers)} ids", f"the ids of the {len(tree.nodes)} nodes, in order")
-    leaves = tree.layer(0) if tree.layers else ()
-    if [(leaf.chunk_id, leaf.text) for leaf in leaves] != [(chunk.id, chunk.text) for chunk in tree.chunks]:
-        raise ParameterError("leaves", f"{len(leaves)} nodes", f"one for each of {len(tree.chunks)} chunks, in order")
-    foreign = {chunk.document_id for chunk in tree.chunks} - {tree.document_id}
-    if foreign:
-        raise ParameterError("chunks", f"some of {sorted(foreign)}", f"of the document {tree.document_id!r}")
-    for level, ids in enumerate(tree.layers):
-        below = set(tree.layers[level - 1]) if level else set()
-        nodes = tree.layer(level)
-        children = {child for node in nodes for child in node.children}
-        if any(node.level != level or (level > 0) != node.made for node in nodes) or children != below:
-            allowed = f"the parents of all {len(below)} nodes below it" if level else "leaves"
-            raise ParameterError(f"layer {level} of the tree", f"{len(ids)} nodes", allowed)
-        if level and not all(node.children for node in nodes):
-            raise ParameterError(f"layer {level} of the tree", "a summary of nothing", "nodes with children")
 
 
 NodeScores: TypeAlias = Sequence[float]
