@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["Action", "Op", "content_actions", "entry_actions", "kinds_of"]
-
-
 def entry_actions(entry: Entry, vectors: ViewVectors, layout: IndexLayout) -> tuple[Action, ...]:
     """Return all that is written of an entry: its record, pieces of text, figures, and chunks.
 
