@@ -165,8 +165,7 @@ def plain_pairs(nodes: Sequence[Node], kind: TermEdges) -> Edges:
 
 def sparse_pairs(nodes: Sequence[Node], kind: TermEdges) -> Edges:
     """Return the same by one product of sparse matrices."""
-    from scipy import sparse
-
+    sparse = import_module("scipy.sparse")
     held = list(_holders(nodes, kind).values())
     rows = np.concatenate([np.array(places, np.int64) for places in held])
     columns = np.repeat(np.arange(len(held)), [len(places) for places in held])

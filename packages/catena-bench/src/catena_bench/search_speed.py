@@ -15,7 +15,7 @@ from itertools import cycle
 from pathlib import Path
 from random import Random
 from statistics import quantiles
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena import Document, Entry, Library, ParameterError, Ranking, Services
 from catena import run as run_step
@@ -29,6 +29,9 @@ from catena_bench.collection import library_of
 from catena_bench.figures import Figures, Tell, silent, timed
 from catena_bench.ranked_pieces import frameworks
 from catena_bench.synthetic_manuals import PARTS, manual_markdown
+
+if TYPE_CHECKING:
+    from catena_bench.peers import Ranked
 
 CHUNKS = 10_000
 QUESTIONS = 100
@@ -156,7 +159,7 @@ def _others(clocked: _Clocked, services: Services, tell: Tell) -> dict[str, Call
     if peers is None:
         return {}
 
-    def route(name: str) -> Callable[[str], Ranking]:
+    def route(name: str) -> Ranked:
         return lambda question: clocked.kept[question, name]
 
     routes = [route(name) for name in DEFAULT_ROUTES]
