@@ -32,8 +32,7 @@ UnitRepairKind: TypeAlias = Literal[
 
 _FENCE = re.compile(r"`{3,}\w*|~{3,}\w*")
 _FRAGMENT = 20  # characters from which on a part of a sentence, copied, is like it
-
-
+# at the end of a sentence too: the next one may begin with the rest of a tag
 _TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:passage\b|\Z))", re.IGNORECASE)
 PURPOSE = "atomic units"  # of every request
 OnError: TypeAlias = Literal["raise", "degrade"]
@@ -212,9 +211,6 @@ def _inside(sentences: Sequence[str], text: str) -> NDArray[np.bool_]:
 
 def _condensed(text: str) -> str:
     return "".join(text.split())
-
-
-# at the end of a sentence too: the next one may begin with the rest of a tag
 
 
 @dataclass(frozen=True, slots=True)
