@@ -122,12 +122,7 @@ def test_a_body_is_utf8_json_whatever_stands_in_it(value: Any) -> None:
     assert json.loads(sent.decode("utf-8")) == json.loads(json.dumps({"v": value}))
 
 
-@pytest.mark.parametrize("is_fast", [True, False])
-def test_arrays_are_numbers_and_what_is_no_json_is_refused_before_it_is_sent(
-    is_fast: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not is_fast:
-        monkeypatch.setattr("catena_server.client_transport.orjson", None)
+def test_arrays_are_numbers_and_what_is_no_json_is_refused_before_it_is_sent() -> None:
     nan = float("nan")
     body = {"v": np.array([0.5, 2], dtype=np.float32), "n": np.int64(3)}
     assert encoded(Call(method="POST", path="/", body=body))[1] == b'{"v":[0.5,2.0],"n":3}'
@@ -137,24 +132,6 @@ def test_arrays_are_numbers_and_what_is_no_json_is_refused_before_it_is_sent(
 
 
 # Whose client it is.
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "é\ud800",
-        {1: "a number as key"},
-        2**70,
-        [0.5, None],
-        {"a": (1, [2.0, 1e300, -1e300, 1e300])},
-        [1.0, "a", None],
-    ],
-)
-def test_the_faster_writer_and_the_standard_one_write_the_same(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = Call(method="POST", path="/", body={"v": value, "of": {"null": None}})
-    fast = json.loads(encoded(call)[1] or b"")
-    monkeypatch.setattr("catena_server.client_transport.orjson", None)
-    assert json.loads(encoded(call)[1] or b"") == fast
 
 
 def test_clients_of_the_user_are_used_as_they_stand_and_left_alone() -> None:

@@ -38,7 +38,7 @@ def test_damages_change_the_answer_and_are_the_same_again(windows: list[AnswerWi
 
 @pytest.mark.slow
 def test_nearly_every_damage_is_seen_and_no_harmless_kind_is_blamed(windows: list[AnswerWindow]) -> None:
-    found = list(bench.trials(windows, per_kind=1, options=bench.DEFAULTS))
+    found = list(bench.trials(windows, per_kind=1))
     missed = sorted({trial.name for trial in found if not trial.harmless and trial.judged.faithful})
     blamed = sorted({trial.name for trial in found if trial.harmless and not trial.judged.faithful})
     assert len(missed) <= 0.05 * len(damages())

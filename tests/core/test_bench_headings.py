@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from catena_bench import headings
-from catena_bench.generated_pdfs import generated_pdfs
-from catena_bench.headings import Counts, Title, compare, run, score_generated
+from catena_bench.generated_pdfs import Heading, generated_pdfs
+from catena_bench.headings import Counts, compare, run, score_generated
 
 
 @pytest.fixture(scope="module")
@@ -19,14 +19,14 @@ def manuals():
 def test_titles_match_without_case_number_and_marks_on_neighbouring_pages() -> None:
     truth = [("1 Safety", 1, 1), ("A References", 1, 9), ("Terms", 2, 3), ("Lost", 2, 4), ("Far", 2, 1)]
     found = [("SAFETY", 2, 2), ("Appendix A References", 2, 9), ("1.1 Terms!", 4, 3), ("Terms", 3, 7), ("Far", 3, 3)]
-    counts = compare(*([Title(level, text, page) for text, level, page in titles] for titles in (truth, found)))
+    counts = compare(*([Heading(level, text, page) for text, level, page in titles] for titles in (truth, found)))
     assert counts == Counts(truth=5, found=5, outlined=5, shared=3, level=2)
     metrics = {"recall.x": 3 / 5, "precision.x": 3 / 5, "precision_outlined.x": 3 / 5, "level_accuracy.x": 2 / 3}
     assert counts.metrics("x") == metrics
 
 
 def test_deeper_headings_than_the_outline_do_not_count_against_the_outlined_precision() -> None:
-    counts = compare([Title(1, "Use", 1)], [Title(2, "Use", 1), Title(3, "Deep", 1), Title(1, "Document", 1)])
+    counts = compare([Heading(1, "Use", 1)], [Heading(2, "Use", 1), Heading(3, "Deep", 1), Heading(1, "Document", 1)])
     assert (counts.found, counts.outlined) == (3, 1)
 
 

@@ -26,7 +26,8 @@ from catena_bench.judges.judging import Round, verdict_of
 from catena_bench.questions import ScopeDataset, ScopeQuestion, write_scope_dataset
 from catena_bench.tables import TABLES, TableChoice, app, make
 from catena_bench.tables_forms import PaperRow, PaperTable, figure_3, figures_of, markdown_of
-from catena_bench.tables_schemes import Cell, read_tabled_documents
+from catena_bench.tables_schemes import Cell
+from catena_bench.views_data import read_asked_documents
 from catena_bench.views_retrievers import KNOWN, Scores, embedder_of, retrievers_of
 
 GULLS, VIOLINS = "Gulls nest there.", "Violins are varnished."  # 15 and 20 visible characters
@@ -118,7 +119,7 @@ def shelf(tmp_path: Path) -> Path:
 
 def figures(folder: Path, numbers: Sequence[str]) -> dict[str, float]:
     """Return the figures of tables without a model, found by the words shared with the question."""
-    sources, overlap = read_tabled_documents(folder), Overlap()
+    sources, overlap = read_asked_documents(folder), Overlap()
 
     def ask(step: Any) -> Any:
         return drive(step, Services(embedder=embedder_of([])))
@@ -322,7 +323,7 @@ def test_wrong_use_is_told_before_any_work(book: Path, options: list[str], says:
 
 def test_data_without_questions_or_with_evidence_elsewhere_is_refused(tmp_path: Path, book: Path) -> None:
     with pytest.raises(EvaluationError, match=r"holds no documents\.jsonl\.gz"):
-        read_tabled_documents(tmp_path / "nowhere")
+        read_asked_documents(tmp_path / "nowhere")
     (book / "questions.jsonl.gz").unlink()
     row: dict[str, Any] = {"id": "q", "doc_id": "book", "question": "why", "evidence": [{"start": 0, "end": 9_999}]}
     target = book / "questions.jsonl"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from catena.evaluation import spans_of
-from catena.model import Chunk, Hit, ParameterError, Ranking, Scale
+from catena.model import Chunk, EvaluationError, Hit, Ranking, Scale
 from catena.retrieval import ScoreFusion, weighted_sum
 from catena_bench import views_retrievers
 from catena_bench.cli import app
@@ -161,5 +161,5 @@ def test_only_what_may_be_truncated_is() -> None:
 
 
 def test_a_directory_of_another_layout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"documents\.jsonl"):
+    with pytest.raises(EvaluationError, match=r"documents\.jsonl"):
         read_asked_documents(tmp_path)

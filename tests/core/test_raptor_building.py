@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.effects import Complete, Completion, Embed, Services, run
+from catena.effects import Complete, Completion, Services, run
 from catena.model import Chunk, InvalidReplyError, ParameterError, ServiceError
 from catena.testing import FakeEmbedder, FakeLLM
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions, RaptorTree, raptor_tree
@@ -150,35 +150,17 @@ def test_one_failure_costs_no_other_summary() -> None:
     assert len(differing) == 1
 
 
-def test_a_driver_that_checks_nothing_gets_a_complete_tree_too() -> None:
-    def replied(request: Any) -> Any:
-        embeds = isinstance(request, Embed)
-        return FakeEmbedder(32).embed_documents(request.texts) if embeds else Completion(text="As an AI, no.")
-
-    step = raptor_tree("doc", CHUNKS, BY_MODEL)
-    batch, made = next(step), None
-    while made is None:
-        try:
-            batch = step.send([replied(request) for request in batch])
-        except StopIteration as done:
-            made = done.value
-    assert made.tree == grown().tree
-    assert made.degraded
-
-
 # Errors
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [np.full((3, 4), np.nan), np.ones((4, 4)), np.ones(3), [np.ones(3 + (place == 0)) for place in range(3)]],
-    ids=["NaN", "too many", "no rows", "two widths"],
-)
-def test_vectors_of_no_use_are_refused_even_by_a_driver_that_does_not_look(rows: Any) -> None:
-    step = raptor_tree("doc", CHUNKS[:3], OFFLINE)
-    next(step)
-    with pytest.raises(InvalidReplyError, match="vectors for 3 texts"):
-        step.send([rows])
+def test_vectors_of_two_widths_are_refused() -> None:
+    class Growing(FakeEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> Any:
+            self.dim += 1
+            return super().embed_documents(texts)
+
+    with pytest.raises(InvalidReplyError, match="vectors of widths"):
+        run(raptor_tree("doc", CHUNKS, OFFLINE), Services(embedder=Growing(16)))
 
 
 def test_chunks_of_another_document_or_given_twice_are_refused_before_anything_is_asked() -> None:

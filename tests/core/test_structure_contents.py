@@ -17,7 +17,8 @@ from catena.model import Document, ParameterError, Section
 from catena.parsing import parse
 from catena.structure import blocks_of, content_outline, cut_sections, outline, outline_by_contents
 from catena.structure.contents import ContentsOutline, is_announcement, printed_contents
-from catena_bench.headings import Counts, Title, compare
+from catena_bench.generated_pdfs import Heading
+from catena_bench.headings import Counts, compare
 from conftest import needs_data
 
 
@@ -170,10 +171,10 @@ def test_hostile_tables_cost_no_square(text: str) -> None:
 def test_a_printed_table_loses_no_section_of_a_manual(name: str) -> None:
     """By layout nearly all headings are known already; of the bare text the table finds nearly all by itself."""
     manual = parse(needs_data("pdfs", name), engine="pypdfium2")
-    truth = [Title(item.level, item.title, item.page) for item in manual.layout.outline]
+    truth = [Heading(item.level, item.title, item.page) for item in manual.layout.outline]
 
     def score(found: Document, sections: tuple[Section, ...]) -> Counts:
-        return compare(truth, [Title(s.level, s.title, found.page_at(s.start) or 1) for s in sections if s.level])
+        return compare(truth, [Heading(s.level, s.title, found.page_at(s.start) or 1) for s in sections if s.level])
 
     formatted = format_layout(replace(manual, layout=replace(manual.layout, outline=())))
     by_headings, by_contents = outline(formatted), content_outline(formatted)

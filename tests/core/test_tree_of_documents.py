@@ -30,8 +30,7 @@ def tree(name: str, leaves: dict[str, float], summary: float) -> tuple[SummaryTr
     root = parent_of(below, str(summary))
     nodes = (*below, root)
     angles = np.radians([*leaves.values(), summary])
-    layers = (tuple(leaf.id for leaf in below), (root.id,))
-    made = SummaryTree(document_id=name, nodes=nodes, layers=layers, chunks=chunks)
+    made = SummaryTree(document_id=name, nodes=nodes, chunks=chunks)
     return made, np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 

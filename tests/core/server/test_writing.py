@@ -213,6 +213,3 @@ def test_the_kinds_of_view_get_their_fields_before_they_are_written() -> None:
     fake.run(put([(entry, vectors)], PLAIN, ES))
     fields = fake.indices["b-plain-chunks-1"].mappings["properties"]["words"]["properties"]
     assert fields == {"of_headed": {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}}
-    calls = len(fake.calls)
-    fake.run(put([(entry, vectors)], PLAIN, ES, known=("headed", "")))
-    assert not [call for call in fake.calls[calls:] if call.path.endswith("_mapping")]

@@ -105,6 +105,12 @@ def stored(folder: Path, name: str) -> Path | None:
     return next((path for end in ("jsonl.gz", "jsonl") if (path := folder / f"{name}.{end}").is_file()), None)
 
 
+def stored_rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the file `name.jsonl.gz` or `name.jsonl` of a folder; none where it is not there."""
+    path = stored(folder, name)
+    return rows(path) if path is not None else iter(())
+
+
 def some_of_each_kind(questions: Iterable[CollectionQuestion], most: int | None) -> tuple[CollectionQuestion, ...]:
     """Return the first `most` questions of each kind, in their order; all of them for None."""
     taken: defaultdict[str, list[CollectionQuestion]] = defaultdict(list)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Group
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from random import Random
@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catena import Chunk, Library, Ranking
 from catena.effects import Search, Services
@@ -122,22 +121,27 @@ def _titles(library: Library, collection: SimilarDocuments) -> dict[str, frozens
 
 
 def _systems(library: Library, chunks: Sequence[Chunk]) -> dict[str, System]:
-    texts, embedder = _Texts.of(chunks), StaticEmbedder()
-    vectors = _Vectors(texts, embedder)
-    whole = PlainBm25(texts.among(None))
+    embedder, of_document = StaticEmbedder(), {chunk.id: chunk.document_id for chunk in chunks}
+    matrix = embedder.embed_documents([chunk.text for chunk in chunks])
+    words = PlainBm25({chunk.id: chunk.text for chunk in chunks})
+
+    def here(scores: Mapping[str, float], among: Group[str] | None) -> Ranked:
+        return {chunk: score for chunk, score in scores.items() if among is None or of_document[chunk] in among}
 
     def full(question: CollectionQuestion, among: Group[str] | None) -> Ranked:
-        store = library.store if among is None else _Part(library.store, tuple(texts.among(among)))
+        some = tuple(chunk for chunk, document in of_document.items() if among is not None and document in among)
+        store = library.store if among is None else _Part(library.store, some)
         part = Library(cast("LibraryStore", store), Services(embedder=embedder), library.preparation)
         return part.search(question.text, k=question.cutoff, on_route_error="raise")
 
-    def raw_bm25(question: CollectionQuestion, among: Group[str] | None) -> Ranked:
-        if among is None:
-            return whole.scores(question.text, question.cutoff)
-        here = texts.among(among)
-        return {chunk: score for chunk, score in whole.scores(question.text).items() if chunk in here}
+    def vector(question: CollectionQuestion, among: Group[str] | None) -> Ranked:
+        cosines = np.vecdot(matrix, embedder.embed_query(question.text))
+        return here(dict(zip(of_document, cosines.tolist(), strict=True)), among)
 
-    return {"full": full, "vector": vectors.nearest, "raw_bm25": raw_bm25}
+    def raw_bm25(question: CollectionQuestion, among: Group[str] | None) -> Ranked:
+        return here(words.scores(question.text), among)
+
+    return {"full": full, "vector": vector, "raw_bm25": raw_bm25}
 
 
 class _Part:
@@ -152,46 +156,3 @@ class _Part:
     def search(self, request: Search) -> Ranking:
         """Rank the chunks that are asked for, or all that are here."""
         return self._store.search(request if request.among is not None else replace(request, among=self._among))
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The texts of the chunks by document."""
-
-    of_document: Mapping[str, Mapping[str, str]]
-
-    @classmethod
-    def of(cls, chunks: Sequence[Chunk]) -> _Texts:
-        grouped: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for chunk in chunks:
-            grouped[chunk.document_id][chunk.id] = chunk.text
-        return cls(grouped)
-
-    def among(self, documents: Group[str] | None) -> dict[str, str]:
-        """Return the texts of some documents by chunk id; of all for None."""
-        names = self.of_document if documents is None else sorted(documents)
-        return {chunk: text for name in names for chunk, text in self.of_document.get(name, {}).items()}
-
-
-class _Vectors:
-    """Plain vector search over the texts of the chunks."""
-
-    def __init__(self, texts: _Texts, embedder: StaticEmbedder) -> None:
-        self._embedder = embedder
-        pairs = [(name, chunk) for name, of in texts.of_document.items() for chunk in of]
-        self._ids = [chunk for _, chunk in pairs]
-        self._rows: dict[str, list[int]] = defaultdict(list)
-        for row, (name, _) in enumerate(pairs):
-            self._rows[name].append(row)
-        self._matrix = self._embedder.embed_documents(list(texts.among(None).values()))
-
-    def nearest(self, question: CollectionQuestion, among: Group[str] | None) -> Ranked:
-        """Return the chunks of some documents with their cosine, the best and all that tie with the last of them."""
-        rows = np.arange(len(self._ids)) if among is None else self._rows_of(among)
-        scores = np.vecdot(self._matrix[rows], self._embedder.embed_query(question.text))
-        k = min(question.cutoff, len(rows))
-        kept = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-        return {self._ids[rows[at]]: float(scores[at]) for at in kept}
-
-    def _rows_of(self, documents: Group[str]) -> NDArray[np.int64]:
-        return np.array(sorted(chain.from_iterable(self._rows.get(name, ()) for name in documents)), np.int64)

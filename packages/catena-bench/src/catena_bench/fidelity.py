@@ -21,7 +21,7 @@ from statistics import median
 from typing import TypeAlias
 
 from catena import ParameterError, prompts
-from catena.formatting import Fidelity, FidelityOptions, align, fidelity, markdown_words, source_of, source_words
+from catena.formatting import Fidelity, align, fidelity, markdown_words, source_of, source_words
 from catena.parsing import parse_bytes
 from catena_bench.damaged_answers import AnswerDamage, AnswerWindow, blocks_of, damages, kind_of, text_of
 from catena_bench.figures import Figures, Tell, seconds_of, silent
@@ -31,7 +31,6 @@ Vary: TypeAlias = Callable[[AnswerWindow, Random], AnswerWindow | None]
 
 
 WORDS = 900  # of a window at least, then up to the end of the block
-DEFAULTS = FidelityOptions()
 FILES = 24  # of a directory at most, spread over it
 PER_KIND = 4  # windows that each kind is tried on
 HARMLESS_PER_KIND = 8
@@ -51,12 +50,12 @@ class Harmless:
         return None if varied is None or varied == window else varied
 
 
-def layout_text(markdown: str, *, width: int = 90, bullet: str = "•") -> str:
+def layout_text(markdown: str) -> str:
     """Return Markdown as a page would print it: no marks, paragraphs broken into lines, rows as lines of cells."""
-    return "\n".join(line for block in blocks_of(markdown) for line in _printed(block, width, bullet))
+    return "\n".join(line for block in blocks_of(markdown) for line in _printed(block))
 
 
-def _printed(block: str, width: int, bullet: str) -> Iterator[str]:
+def _printed(block: str, width: int = 90) -> Iterator[str]:
     kind = kind_of(block)
     if kind == "code":
         yield from (line for line in block.splitlines() if not line.startswith("```"))
@@ -66,7 +65,7 @@ def _printed(block: str, width: int, bullet: str) -> Iterator[str]:
                 yield "   ".join(_bare(cell.strip()) for cell in line.strip().strip("|").split("|")).rstrip()
     elif kind == "list":
         for line in block.splitlines():
-            yield from _wrapped(re.sub(r"^[-*] ", f"{bullet} ", _bare(line)), width)
+            yield from _wrapped(re.sub(r"^[-*] ", "• ", _bare(line)), width)
     else:
         lines = [_bare(re.sub(r"^(?:#+|>) ", "", line)) for line in block.splitlines()]
         yield from _wrapped(" ".join(lines), width)
@@ -190,9 +189,9 @@ def _wrapped_cells(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     found = False
     for block in blocks_of(window.answer):
         if kind_of(block) != "table":
-            shown += _printed(block, 90, "•")
+            shown += _printed(block)
             continue
-        for line in _printed(block, 90, "•"):
+        for line in _printed(block):
             first, *rest = line.split("   ")
             words = first.split(" ")
             if len(words) > 1 and rest and words[-1].isalpha():
@@ -209,7 +208,7 @@ def _across_columns(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     for place in range(len(blocks) - 1):
         pair = blocks[place : place + 2]
         if all(kind_of(block) == "paragraph" and len(block.split()) > 45 for block in pair):
-            left, right = (list(_printed(block, 40, "•")) for block in pair)
+            left, right = (list(_printed(block, 40)) for block in pair)
             turns = [line for both in zip(left, right, strict=False) for line in both]
             rest = [*left[len(right) :], *right[len(left) :]]
             before, after = text_of(blocks[:place]), text_of(blocks[place + 2 :])
@@ -222,7 +221,7 @@ def _table_over_pages(window: AnswerWindow, _: Random) -> AnswerWindow | None:
     shown: list[str] = []
     found = False
     for block in blocks_of(window.answer):
-        lines = list(_printed(block, 90, "•"))
+        lines = list(_printed(block))
         if over := kind_of(block) == "table" and len(lines) > 3:
             lines[3:3] = ["Page 7", lines[0]]
         found |= over
@@ -332,15 +331,12 @@ class Trial:
     judged: Fidelity
 
 
-def run(
-    data: Path | None = None, *, per_kind: int = PER_KIND, options: FidelityOptions = DEFAULTS, tell: Tell = silent
-) -> Figures:
+def run(data: Path | None = None, *, per_kind: int = PER_KIND, tell: Tell = silent) -> Figures:
     """Measure what share of the damaged answers is seen, and what share of the faithful ones is blamed.
 
     Args:
         data: a directory with Markdown files at any depth; None for generated PDFs only.
         per_kind: windows that each kind of damage is tried on in each half.
-        options: of the check.
         tell: is told what is missed, kind by kind.
 
     Returns:
@@ -351,7 +347,7 @@ def run(
         ParameterError: `data` holds no Markdown file.
     """
     windows = [*generated_windows(), *(real_windows(data) if data is not None else ())]
-    found = list(trials(windows, per_kind=per_kind, options=options))
+    found = list(trials(windows, per_kind=per_kind))
     for trial in found:
         if trial.judged.faithful != trial.harmless:
             half = "tuning" if trial.tuning else "held out"
@@ -364,10 +360,10 @@ def run(
     }
     figures |= shares([trial for trial in found if not trial.tuning])
     figures |= {f"tuning.{name}": value for name, value in shares([t for t in found if t.tuning]).items()}
-    return figures | speed(windows, options)
+    return figures | speed(windows)
 
 
-def trials(windows: Sequence[AnswerWindow], *, per_kind: int, options: FidelityOptions) -> Iterator[Trial]:
+def trials(windows: Sequence[AnswerWindow], *, per_kind: int) -> Iterator[Trial]:
     """Judge answers of every kind, on windows of the kind's half: even kinds and even documents are for tuning."""
     halves = [[window for window in windows if window.document % 2 == half] for half in (0, 1)]
     families: Counter[str] = Counter()
@@ -381,16 +377,16 @@ def trials(windows: Sequence[AnswerWindow], *, per_kind: int, options: FidelityO
         for window in islice(filter(None, changed), most):
             yield Trial(
                 name=kind.name, family=kind.family, harmless=isinstance(kind, Harmless), tuning=half == 0,
-                judged=judge(window, options),
+                judged=judge(window),
             )  # fmt: skip
     for window in windows:
         tuning = window.document % 2 == 0
-        yield Trial(name="truth", family="harmless", harmless=True, tuning=tuning, judged=judge(window, options))
+        yield Trial(name="truth", family="harmless", harmless=True, tuning=tuning, judged=judge(window))
 
 
-def judge(window: AnswerWindow, options: FidelityOptions) -> Fidelity:
+def judge(window: AnswerWindow) -> Fidelity:
     """Return the fidelity of a window's answer."""
-    return fidelity(window.source, window.answer, options, prompt=window.rules, previous=window.previous)
+    return fidelity(window.source, window.answer, prompt=window.rules, previous=window.previous)
 
 
 def shares(found: Iterable[Trial]) -> dict[str, float]:
@@ -403,9 +399,9 @@ def shares(found: Iterable[Trial]) -> dict[str, float]:
     return figures | {f"n.{name}": float(len(group)) for name, group in groups.items()}
 
 
-def speed(windows: Sequence[AnswerWindow], options: FidelityOptions) -> dict[str, float]:
+def speed(windows: Sequence[AnswerWindow]) -> dict[str, float]:
     """Return how long a faithful window takes, in milliseconds, and how long it is: medians."""
-    times = [1e3 * seconds_of(partial(judge, window, options)) for window in windows]
+    times = [1e3 * seconds_of(partial(judge, window)) for window in windows]
     return {"milliseconds": median(times), "words": float(median(len(window.source.split()) for window in windows))}
 
 

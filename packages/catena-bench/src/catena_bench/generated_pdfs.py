@@ -35,9 +35,9 @@ FACES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading as printed, number included."""
+    """A heading as printed, number included, or as it was found."""
 
     level: int  # from 1
     text: str

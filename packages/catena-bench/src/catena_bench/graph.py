@@ -70,7 +70,7 @@ from catena_bench.graph_setting import (
     walking,
 )
 from catena_bench.pictures import draw
-from catena_bench.tables_asking import Ledger, asking, by_purpose, planning
+from catena_bench.tables_asking import Ledger, asking, by_purpose, plan_figures, planning
 
 CUTOFFS = (2, 5, 10, 20)
 COMPARED = ("recall@5", "all@5")
@@ -292,11 +292,7 @@ def planned(setting: Setting, services: Services, tariff: Tariff) -> Figures:
     for way, asked in _ways(setting).items():
         plans: list[Plan] = []
         planning(services, setting.embedder, plans, tariff)(answering.answer_all(asked))
-        usages = by_purpose(plans).values()
-        figures[f"plan.{way}.calls"] = sum(usage.calls for usage in usages)
-        figures[f"plan.{way}.tokens_in"] = sum(usage.input_tokens for usage in usages)
-        figures[f"plan.{way}.tokens_out_at_most"] = sum(usage.output_tokens for usage in usages)
-        figures[f"plan.{way}.cost_at_most"] = sum(usage.cost for usage in usages)
+        figures |= plan_figures(f"plan.{way}", by_purpose(plans).values())
     return figures
 
 
@@ -513,6 +509,11 @@ def command(
         figures |= {} if llm is None else {"about.model": llm}
         tariff = asking.tariff() if plan else None
         with options.services_of(llm, asking, dry=plan) as services:
+            answers = (
+                partial(answered, services=services)
+                if tariff is None
+                else partial(planned, services=services, tariff=tariff)
+            )
             figures |= run(
                 data,
                 embedder=model,
@@ -524,7 +525,7 @@ def command(
                 scorer=None if scorer is None else graphs.FeatureScorer.load(scorer),
                 tuning=tuning,
                 studies=options.names_in(studies),
-                answers=None if llm is None else partial(_answers, services=services, tariff=tariff),
+                answers=None if llm is None else answers,
                 tell=tell,
             )
         measured = [method for method in chosen if f"recall_at_5.{method}" in figures]
@@ -551,13 +552,6 @@ def by_method(figures: Mapping[str, float | str], methods: Sequence[str], cutoff
         )
         shown.add_row(method, *(f"{figures[f'{measure}.{method}']:.1f}" for measure in measures), over)
     return shown
-
-
-def _answers(setting: Setting, *, services: Services, tariff: Tariff | None) -> Mapping[str, float]:
-    """Let the model answer, or with a tariff only say what that would take."""
-    if tariff is None:
-        return answered(setting, services)
-    return planned(setting, services, tariff)
 
 
 def _cutoffs(given: str) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from catena.effects import Embedder
 from catena.enrichment import StaticEmbedder, critical_terms
 from catena.model import SOURCE, TITLE, digest, lines_in, span_id, text_digest
 from catena.structure import headed_views
-from catena_bench.collection import of_layout, rows, stored
+from catena_bench.collection import of_layout, stored, stored_rows
 from catena_bench.figures import Tell, silent
 from catena_bench.views_retrievers import minilm, minilm_path, sentence_transformer
 
@@ -100,9 +100,9 @@ def read_split(data: Path, split: str = DEV, most: int | None = None) -> Split:
         allowed = f"a folder with {split}_corpus.jsonl and {split}_questions.jsonl (or .jsonl.gz)"
         raise ParameterError("data", str(data), allowed)
     with of_layout(data, f"{split} rows with all fields of the layout"):
-        passages = [_passage(row) for row in _rows(data, f"{split}_corpus")]
+        passages = [_passage(row) for row in stored_rows(data, f"{split}_corpus")]
         ids = {document.id: chunk.id for document, chunk in passages}
-        asked = [_asked(row, ids) for row in _rows(data, f"{split}_questions")]
+        asked = [_asked(row, ids) for row in stored_rows(data, f"{split}_questions")]
     if len(ids) < len(passages):
         raise ParameterError(f"{split}_corpus", f"{len(passages)} rows with {len(ids)} ids", "one row for each id")
     judged = [question for question in asked if question.evidence]
@@ -120,12 +120,6 @@ def read_split(data: Path, split: str = DEV, most: int | None = None) -> Split:
         questions=tuple(judged),
         unknown=sum(chunk_id not in known for question in judged for chunk_id in question.evidence),
     )
-
-
-def _rows(data: Path, name: str) -> Iterator[dict[str, Any]]:
-    path = stored(data, name)
-    assert path is not None  # asked of `has_split` before
-    return rows(path)
 
 
 def _passage(row: Mapping[str, Any]) -> tuple[Document, Chunk]:

@@ -345,8 +345,7 @@ def _peers(graph: ChunkGraph, given: Grown, figures: Figures) -> Figures:
     nodes = [graph.node(chunk_id) for chunk_id in graph.ids]
     ours = {(a, b) for a, b in zip(links.sources.tolist(), links.targets.tolist(), strict=True) if a < b}
     found: Figures = {"keyword_pairs_agree": 1.0}
-    peers = {"plain_python": plain_pairs} | ({"scipy": sparse_pairs} if find_spec("scipy") else {})
-    for name, pairs in peers.items():
+    for name, pairs in (("plain_python", plain_pairs), ("scipy", sparse_pairs)):
         start = perf_counter()
         theirs = pairs(nodes, KEYWORDS)
         found[f"ratio.keyword.{name}"] = (perf_counter() - start) / figures["keyword_seconds"]

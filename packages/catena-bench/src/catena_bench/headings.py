@@ -14,26 +14,17 @@ from catena import Document, ParameterError, ParseError
 from catena.formatting import LayoutOptions, format_layout
 from catena.model import Parsed
 from catena.parsing import Engine, parse, parse_bytes
+from catena.structure import outline
 from catena_bench.figures import Figures, Tell, silent
-from catena_bench.generated_pdfs import GeneratedPdf, generated_pdfs
+from catena_bench.generated_pdfs import GeneratedPdf, Heading, generated_pdfs
 
-_ATX = re.compile(r"^(#{1,6}) (.*)$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _NUMBER = re.compile(
     r"^(?:(?:chapter|appendix|part|section)\s+\w{1,5}|(?:[A-Z]\.)?\d+(?:\.\d+)*)[.):]?\s+(?=\S)", re.IGNORECASE
 )
 _LETTER = re.compile(r"^(?:[A-Z]|[IVX]+)[.):]?\s+(?=\S)")
 _HIDDEN = LayoutOptions(outline=False)
+_ENGINE: Engine = "pypdf"  # which parser reads the files
 _COLUMNS = {1: "generated_one_column", 2: "generated_two_columns"}
-
-
-@dataclass(frozen=True, slots=True)
-class Title:
-    """A heading: its level and its page count from 1."""
-
-    level: int
-    text: str
-    page: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +50,7 @@ class Counts:
         }
 
 
-def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = silent) -> Figures:
+def run(data: Path | None = None, *, tell: Tell = silent) -> Figures:
     """Measure the headings that `format_layout` finds.
 
     `recall = shared / true`, `precision = shared / found`. A heading is shared when its letters and digits are
@@ -69,7 +60,6 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = sile
 
     Args:
         data: a folder of PDFs, or one with a folder `pdfs`; None measures generated PDFs alone.
-        engine: which parser reads them.
         tell: is told of each real file.
 
     Returns:
@@ -87,27 +77,26 @@ def run(data: Path | None = None, *, engine: Engine = "pypdf", tell: Tell = sile
     tell("generated PDFs")
     for pdf in generated_pdfs():
         n_generated += 1
-        generated[_COLUMNS[pdf.columns]] += score_generated(pdf, engine=engine)
+        generated[_COLUMNS[pdf.columns]] += score_generated(pdf)
     results = {"n_generated": float(n_generated)}
     for name, counts in generated.items():
         results |= counts.metrics(name)
-    return results if folder is None else results | _real(folder, engine, tell)
+    return results if folder is None else results | _real(folder, tell)
 
 
-def score_generated(pdf: GeneratedPdf, *, engine: Engine = "pypdf") -> Counts:
+def score_generated(pdf: GeneratedPdf) -> Counts:
     """Format one generated PDF with its outline hidden, and compare with the truth."""
-    parsed = parse_bytes(pdf.pdf, f"{pdf.name}.pdf", engine=engine)
-    truth = [Title(heading.level, heading.text, heading.page) for heading in pdf.headings]
-    return compare(truth, titles_of(format_layout(parsed, _HIDDEN)))
+    parsed = parse_bytes(pdf.pdf, f"{pdf.name}.pdf", engine=_ENGINE)
+    return compare(pdf.headings, headings_of(format_layout(parsed, _HIDDEN)))
 
 
 def score_outline(parsed: Parsed) -> Counts | None:
     """Compare with the file's own outline, which the formatter does not see; None without an outline."""
     if parsed.layout is None or not parsed.layout.outline:
         return None
-    truth = [Title(item.level, item.title, item.page) for item in parsed.layout.outline]
+    truth = [Heading(item.level, item.title, item.page) for item in parsed.layout.outline]
     blind = replace(parsed, layout=replace(parsed.layout, outline=()))
-    return compare(truth, titles_of(format_layout(blind, _HIDDEN)))
+    return compare(truth, headings_of(format_layout(blind, _HIDDEN)))
 
 
 def _folder(data: Path) -> Path:
@@ -117,13 +106,13 @@ def _folder(data: Path) -> Path:
     return folder
 
 
-def _real(folder: Path, engine: Engine, tell: Tell) -> Figures:
+def _real(folder: Path, tell: Tell) -> Figures:
     results: dict[str, float] = {}
     states: Counter[str] = Counter()
     for path in sorted(folder.glob("*.pdf")):
         tell(path.name)
         try:
-            counts = score_outline(parse(path, engine=engine))
+            counts = score_outline(parse(path, engine=_ENGINE))
         except ParseError:
             states["n_failed"] += 1
             continue
@@ -137,25 +126,13 @@ def _real(folder: Path, engine: Engine, tell: Tell) -> Figures:
     return results | {name: float(states[name]) for name in ("n_with_outline", "n_without_outline", "n_failed")}
 
 
-def titles_of(document: Document) -> list[Title]:
-    """Return the ATX headings of a Markdown document outside its fences, with their pages."""
-    titles = []
-    fence = ""
-    offset = 0
-    for line in document.text.splitlines(keepends=True):
-        if match := _FENCE.match(line):
-            mark = match.group(1)
-            if not fence:
-                fence = mark
-            elif mark.startswith(fence) and not line.strip().strip(mark[0]):
-                fence = ""
-        elif not fence and (heading := _ATX.match(line.rstrip("\n"))):
-            titles.append(Title(len(heading.group(1)), heading.group(2), document.page_at(offset) or 1))
-        offset += len(line)
-    return titles
+def headings_of(document: Document) -> list[Heading]:
+    """Return the headings of a Markdown document, with their pages."""
+    sections = (section for section in outline(document) if section.level)
+    return [Heading(each.level, each.title, document.page_at(each.start) or 1) for each in sections]
 
 
-def compare(truth: Sequence[Title], found: Sequence[Title]) -> Counts:
+def compare(truth: Sequence[Heading], found: Sequence[Heading]) -> Counts:
     """Count the headings that two lists share, each at most once, on pages at most one apart."""
     pairs = _pairs(truth, found)
     differences = Counter(two.level - one.level for one, two in pairs)
@@ -167,7 +144,7 @@ def compare(truth: Sequence[Title], found: Sequence[Title]) -> Counts:
     return Counts(truth=len(truth), found=len(found), outlined=outlined, shared=len(pairs), level=differences[usual])
 
 
-def _pairs(truth: Iterable[Title], found: Iterable[Title]) -> list[tuple[Title, Title]]:
+def _pairs(truth: Iterable[Heading], found: Iterable[Heading]) -> list[tuple[Heading, Heading]]:
     ordered = sorted(found, key=lambda title: title.page)
     by_form: dict[str, list[int]] = defaultdict(list)
     for index, title in enumerate(ordered):

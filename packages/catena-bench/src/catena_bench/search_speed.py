@@ -15,19 +15,23 @@ from itertools import cycle
 from pathlib import Path
 from random import Random
 from statistics import quantiles
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catena import Document, Entry, Library, ParameterError, Ranking, Services
 from catena import run as run_step
 from catena.effects import Embedder, FindNames, Search
 from catena.enrichment import StaticEmbedder
 from catena.library import prepare
-from catena.model import EvaluationError, pip_install
+from catena.model import EvaluationError
 from catena.retrieval import DEFAULT_ROUTES, retrieve
 from catena.text import TermMatcher, is_border, normalise_query, normalise_term
 from catena_bench.collection import library_of
 from catena_bench.figures import Figures, Tell, silent, timed
+from catena_bench.ranked_pieces import frameworks
 from catena_bench.synthetic_manuals import PARTS, manual_markdown
+
+if TYPE_CHECKING:
+    from catena_bench.peers import Ranked
 
 CHUNKS = 10_000
 QUESTIONS = 100
@@ -151,13 +155,11 @@ def fusion(
 
 def _others(clocked: _Clocked, services: Services, tell: Tell) -> dict[str, Callable[[str], object]]:
     """Return the peers over the rankings that were kept, and our own retrievers of the frameworks."""
-    try:
-        from catena_bench import peers
-    except ImportError as error:
-        tell(f"without LangChain's and LlamaIndex's retrievers ({error}). Try: {pip_install('catena-bench[peers]')}")
+    peers = frameworks(tell)
+    if peers is None:
         return {}
 
-    def route(name: str) -> peers.Ranked:
+    def route(name: str) -> Ranked:
         return lambda question: clocked.kept[question, name]
 
     routes = [route(name) for name in DEFAULT_ROUTES]

@@ -26,7 +26,8 @@ from catena.evaluation import GoldSpan
 from catena.library import prepare
 from catena.model import SOURCE, TITLE, digest, span_id
 from catena.structure import cut, headed_views, searchable, trimmed
-from catena_bench.collection import entry_of, of_layout, read_collection, rows, stored
+from catena_bench.collection import entry_of, of_layout, read_collection, stored, stored_rows
+from catena_bench.questions import is_divided, read_scope_dataset
 
 _BETWEEN_PAGES = "\n\n"
 _DEEPEST = 3  # folders below the one that was named
@@ -109,61 +110,40 @@ def _layout(folder: Path) -> Callable[[Path], _Read] | None:
     return _spans if stored(folder, "documents") is not None else None
 
 
-def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    path = stored(folder, name)
-    return rows(path) if path is not None else iter(())
-
-
 def _spans(folder: Path) -> _Read:
-    entries = tuple(map(_with_given_sections, _rows(folder, "documents")))
+    dataset = read_scope_dataset(folder)
+    entries = tuple(_with_given_sections(each, dataset.sections[each.id]) for each in dataset.documents)
     questions = [
-        EvidenceQuestion(id=row["id"], text=row["question"], gold=_evidence(row), within=row["doc_id"])
-        for row in _rows(folder, "questions")
+        EvidenceQuestion(
+            id=each.id,
+            text=each.text,
+            gold=tuple(
+                GoldSpan(item=f"{each.id}#{number}", document_id=each.document, start=start, end=end)
+                for number, (start, end) in enumerate(each.evidence)
+            ),
+            within=each.document,
+        )
+        for each in dataset.questions
     ]
     return entries, questions
 
 
-def _evidence(row: Mapping[str, Any]) -> tuple[GoldSpan, ...]:
-    return tuple(
-        GoldSpan(item=f"{row['id']}#{number}", document_id=row["doc_id"], start=span["start"], end=span["end"])
-        for number, span in enumerate(row["evidence"])
-        if span["start"] < span["end"]
-    )
-
-
-def _with_given_sections(row: Mapping[str, Any]) -> Entry:
-    given = row.get("sections") or ()
-    title = row.get("title") or row["id"]
-    document = Document(id=row["id"], title=title, text=row["text"], media_type="text/plain")
-    if not given:
-        return prepare(document)
-    sections = tuple(
-        Section(
-            id=span_id(document.id, "section", each["start"], each["end"]),
-            document_id=document.id,
-            position=position,
-            level=each["level"],
-            title=each["path"][-1] if each["path"] else "",
-            path=tuple(each["path"]),
-            start=each["start"],
-            body_start=each["body_start"],
-            end=each["end"],
-            tree_end=each["end"],  # the bench asks for a section's own text only
-        )
-        for position, each in enumerate(given)
-    )
-    return _entry(document, sections, searchable(cut(document, sections, blocks=())))
+def _with_given_sections(document: Document, sections: tuple[Section, ...]) -> Entry:
+    titled = replace(document, title=document.title or document.id)
+    if not is_divided(sections):
+        return prepare(titled)
+    return _entry(titled, sections, searchable(cut(titled, sections, blocks=())))
 
 
 def _pages(folder: Path) -> _Read:
     guides: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(folder, "pages"):
+    for row in stored_rows(folder, "pages"):
         guides[row.get("guide") or row["id"]].append(row)
     joined = [_guide(name, pages) for name, pages in guides.items()]
     spans = {item: span for _, places in joined for item, span in places.items()}
     questions = [
         EvidenceQuestion(id=row["id"], text=row["question"], gold=(spans[row["page"]],))
-        for row in _rows(folder, "questions")
+        for row in stored_rows(folder, "questions")
         if row["page"] in spans
     ]
     return tuple(entry for entry, _ in joined), questions

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from catena import Document, Entry, Services, run
 from catena.enrichment import StaticEmbedder
-from catena.library import Preparation, embed, prepare
+from catena.library import embed, prepare
 from catena.model import ViewVectors, digest
 from catena_bench.collection import read_collection, some_of_each_kind
 from catena_bench.synthetic_manuals import manual_markdown
@@ -42,13 +42,12 @@ class ServerMaterial:
         return sum(len(chunk.text) for entry, _ in self.entries for chunk in entry.chunks) / self.chunks
 
 
-def material(data: Path | None, *, questions: int = 100, preparation: Preparation | None = None) -> ServerMaterial:
+def material(data: Path | None, *, questions: int = 100) -> ServerMaterial:
     """Return the documents of a collection with some of its questions, or generated ones where there is none.
 
     Args:
         data: a directory of the layout that `catena_bench.collection` states.
         questions: how many, at most, spread over their kinds.
-        preparation: how documents are cut.
     """
     embedder = StaticEmbedder()
     services = Services(embedder=embedder)
@@ -66,7 +65,7 @@ def material(data: Path | None, *, questions: int = 100, preparation: Preparatio
         ]
         kinds = len({question.kind for question in collection.questions})
         asked = tuple(q.text for q in some_of_each_kind(collection.questions, max(1, questions // max(1, kinds))))
-    entries = tuple(prepare(document, preparation) for document in documents)
+    entries = tuple(prepare(document) for document in documents)
     made = tuple((entry, run(embed(entry), services)) for entry in entries if entry.chunks)
     if not asked:
         titles = [chunk.path[-1] for entry, _ in made for chunk in entry.chunks if chunk.path]

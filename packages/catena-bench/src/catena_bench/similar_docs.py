@@ -16,7 +16,7 @@ from time import perf_counter
 from catena import Library, RankFusion, Ranking
 from catena import run as run_step
 from catena.evaluation import Ranked
-from catena.retrieval import DEFAULT_ROUTES, Fusion, retrieve
+from catena.retrieval import DEFAULT_ROUTES, retrieve
 from catena_bench.collection import (
     CollectionQuestion,
     Judge,
@@ -43,9 +43,7 @@ System = Callable[[str, int, int | None], Ranked]
 """From a question, the length of the ranking and the hits per route (None: as usual) to a ranking."""
 
 
-def run(
-    data: Path, *, fusion: Fusion | None = None, depth: int = 300, questions: int | None = None, tell: Tell = silent
-) -> Figures:
+def run(data: Path, *, depth: int = 300, questions: int | None = None, tell: Tell = silent) -> Figures:
     """Index the collection, ask every question by every method, and return the figures.
 
     Methods: each route alone; "fused" and "rank_fused", the library's search by score and by rank; and over the same
@@ -55,7 +53,6 @@ def run(
 
     Args:
         data: a directory of the layout.
-        fusion: for the method "fused"; the library's default otherwise.
         depth: length of the rankings that the Log-Rank Index judges; what lies deeper counts as last.
         questions: ask only so many of each kind.
         tell: is told how far the run is.
@@ -81,7 +78,7 @@ def run(
         judge = Judge.of(collection, chunks)
         depth = min(depth, len(chunks))
         judged = [question for question in asked if question.gold]
-        systems = {**_methods(library, fusion), **_plain(library, collection), **_peers(library, depth, tell)}
+        systems = {**_methods(library), **_plain(library, collection), **_peers(library, depth, tell)}
         tell(f"{len(judged)} questions with an answer, by {len(systems)} methods")
         return {
             "index_seconds": index_seconds,
@@ -89,15 +86,15 @@ def run(
             "n_chunks": len(chunks),
             "n_questions": len(asked),
             "n_judged": len(judged),
-            **_query_times(library, asked, fusion),
-            **_unanswerable(library, asked, fusion),
+            **_query_times(library, asked),
+            **_unanswerable(library, asked),
             **_quality(systems, judged, judge, depth, tell),
         }
 
 
-def _methods(library: Library, fusion: Fusion | None) -> dict[str, System]:
+def _methods(library: Library) -> dict[str, System]:
     def searcher(method: str) -> System:
-        how = RankFusion() if method == "rank_fused" else fusion
+        how = RankFusion() if method == "rank_fused" else None
 
         def search(question: str, k: int, depth: int | None) -> Ranking:
             routes = METHODS[method]
@@ -150,14 +147,12 @@ def _peers(library: Library, depth: int, tell: Tell) -> dict[str, System]:
     }
 
 
-def _query_times(
-    library: Library, questions: Sequence[CollectionQuestion], fusion: Fusion | None
-) -> dict[str, float]:
+def _query_times(library: Library, questions: Sequence[CollectionQuestion]) -> dict[str, float]:
     """Return the median and the 95th percentile of a fused search for ten hits, in milliseconds."""
     times = []
     for question in questions:
         start = perf_counter()
-        library.search(question.text, k=10, fusion=fusion, on_route_error="raise")
+        library.search(question.text, k=10, on_route_error="raise")
         times.append((perf_counter() - start) * 1_000)
     return percentiles("query_ms", times) if times else {}
 
@@ -187,13 +182,11 @@ def _quality(
     }
 
 
-def _unanswerable(
-    library: Library, questions: Sequence[CollectionQuestion], fusion: Fusion | None
-) -> dict[str, float]:
+def _unanswerable(library: Library, questions: Sequence[CollectionQuestion]) -> dict[str, float]:
     """Return how many questions without and with an answer the search says to name something unknown."""
     said: dict[bool, list[bool]] = {True: [], False: []}  # by whether there is an answer
     for question in questions:
-        ranking = library.search(question.text, k=question.cutoff, fusion=fusion, on_route_error="raise")
+        ranking = library.search(question.text, k=question.cutoff, on_route_error="raise")
         said[bool(question.gold)].append(bool(ranking.unknown))
     shares = {"unanswerable.recognised": said[False], "unanswerable.false_alarms": said[True]}
     return {key: fmean(values) for key, values in shares.items() if values}

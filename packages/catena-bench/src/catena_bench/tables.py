@@ -33,8 +33,9 @@ from catena.effects import Plan
 from catena_bench import tables_forms, tables_schemes
 from catena_bench.figures import Tell
 from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
-from catena_bench.tables_asking import Asker, Ledger, by_purpose, planning
+from catena_bench.tables_asking import Asker, Ledger, by_purpose, plan_figures, planning
 from catena_bench.tables_asking import asking as asking_for
+from catena_bench.views_data import AskedDocument, read_asked_documents
 from catena_bench.views_retrievers import KNOWN, Dense, Retriever, embedder_of, retrievers_of
 from catena_bench.views_retrievers import USUAL as RETRIEVERS
 
@@ -108,11 +109,7 @@ class TableChoice:
 
 
 def make(
-    sources: Sequence[tables_schemes.TabledDocument],
-    retrievers: Sequence[Retriever],
-    choice: TableChoice,
-    ask: Asker,
-    tell: Tell,
+    sources: Sequence[AskedDocument], retrievers: Sequence[Retriever], choice: TableChoice, ask: Asker, tell: Tell
 ) -> tuple[tuple[tables_schemes.TableMaterial, ...], tuple[tables_forms.PaperTable, ...]]:
     """Make of the documents what the tables need, search it, and let answers be judged if that was chosen.
 
@@ -129,7 +126,7 @@ def make(
     Raises:
         CatenaError: not a failure of a model, but of what surrounds it (no service, the budget, the journal).
     """
-    number = sum(len(each.asked.questions) for each in sources)
+    number = sum(len(each.questions) for each in sources)
     tell(f"{len(sources):,} documents, {number:,} questions: cutting, views, units, trees")
     materials = ask(tables_schemes.make_material(sources, choice.wanted))
     how = tables_schemes.SchemeRun(
@@ -167,7 +164,7 @@ def told_of(
         )
     if dense:
         lines.append("No text is cut off before it is embedded: a longer one is the mean of its windows.")
-    if undivided := sum(not each.source.divided for each in materials):
+    if undivided := sum(not each.asked.divided for each in materials):
         lines.append(f"{undivided:,} documents have no sections: the whole of each is one, which is found always.")
     if lost := [each for material in materials for each in material.degraded]:
         lines.append(f"{len(lost):,} texts that the model was asked for are missing, the first: {lost[0].what}.")
@@ -249,7 +246,7 @@ def tables(
             by="llm" if llm else "offline",
         )
         engines = retrievers_of(names_in(retrievers), embedder)
-        sources = tables_schemes.read_tabled_documents(data, questions)
+        sources = read_asked_documents(data, questions)
         run = _Run(sources, engines, choice, llm or "", teller("tables", console))
         with services_of(llm, asking, dry=plan) as services:
             text, figures = run.planned(services, asking) if plan else run.done(services)
@@ -265,7 +262,7 @@ def tables(
 class _Run:
     """One run of the command, for real or planned; both return the text and the figures to write."""
 
-    sources: tuple[tables_schemes.TabledDocument, ...]
+    sources: tuple[AskedDocument, ...]
     retrievers: tuple[Retriever, ...]
     choice: TableChoice
     model: str
@@ -315,11 +312,7 @@ class _Run:
         figures: dict[str, float | str] = {"plan.kept": sum(each.kept for each in plans)}
         lines = []
         for purpose, usage in usages.items():
-            key = f"plan.{purpose.replace(' ', '_')}"
-            figures |= {
-                f"{key}.calls": usage.calls, f"{key}.tokens_in": usage.input_tokens,
-                f"{key}.tokens_out_at_most": usage.output_tokens, f"{key}.cost_at_most": usage.cost,
-            }  # fmt: skip
+            figures |= plan_figures(f"plan.{purpose.replace(' ', '_')}", [usage])
             cost = f", {usage.cost:,.2f} at most" if asking.priced else ""
             lines.append(
                 f"{purpose}: {usage.calls:,} calls, {usage.input_tokens:,} tokens in, "

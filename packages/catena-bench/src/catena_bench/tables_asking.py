@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -147,6 +147,18 @@ def by_purpose(plans: list[Plan]) -> Mapping[str, Any]:
     return dict(sorted(found.items()))
 
 
+def plan_figures(key: str, usages: Iterable[Any]) -> dict[str, float]:
+    """Return `KEY.calls`, `.tokens_in`, `.tokens_out_at_most` and `.cost_at_most`, the sums of usages."""
+    names = {
+        "calls": "calls",
+        "tokens_in": "input_tokens",
+        "tokens_out_at_most": "output_tokens",
+        "cost_at_most": "cost",
+    }
+    listed = list(usages)
+    return {f"{key}.{name}": sum(getattr(usage, of) for usage in listed) for name, of in names.items()}
+
+
 def _followed(step: Step[T], embedder: Embedder, ledger: Ledger | None) -> Step[T]:
     """Follow a step: embed here, let everything else out, each of equal requests once, and write down the replies."""
     with closing(step):
@@ -155,18 +167,14 @@ def _followed(step: Step[T], embedder: Embedder, ledger: Ledger | None) -> Step[
             while True:
                 outside = list(dict.fromkeys(request for request in batch if not isinstance(request, Embed)))
                 answers = dict(zip(outside, (yield outside) if outside else (), strict=True))
-                _write(ledger, answers)
+                for request, reply in answers.items():
+                    if ledger is not None and isinstance(request, Complete):
+                        ledger.note(request, reply)
                 batch = step.send(
                     [_vectors(each, embedder) if isinstance(each, Embed) else answers[each] for each in batch]
                 )
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-
-
-def _write(ledger: Ledger | None, answers: Mapping[Request, Any]) -> None:
-    for request, reply in answers.items():
-        if ledger is not None and isinstance(request, Complete):
-            ledger.note(request, reply)
 
 
 def _vectors(request: Request, embedder: Embedder) -> Any:

@@ -70,6 +70,7 @@ class PaperRow:
     compared: bool = True
 
 
+DIGITS = 1  # behind the point of what is printed
 Block: TypeAlias = tuple[str, str, tuple[PaperRow, ...]]
 """Key and name of a block, and its rows."""
 
@@ -83,7 +84,6 @@ class PaperTable:
         columns: their keys and names.
         blocks: a table without blocks has one, with an empty key.
         best: which cells of each column and block are marked as best; "" marks none.
-        digits: behind the point.
         notes: what is to be known about the figures, a sentence each.
     """
 
@@ -92,7 +92,6 @@ class PaperTable:
     columns: tuple[tuple[str, str], ...]
     blocks: tuple[Block, ...]
     best: Literal["high", "low", ""] = ""
-    digits: int = 1
     notes: tuple[str, ...] = ()
 
 
@@ -140,18 +139,16 @@ def _column(table: PaperTable, rows: Sequence[PaperRow], place: int) -> list[str
     """Return the cells of one column of one block, marked."""
     sign = "+" if table.columns[place][0] == DELTA else ""
     cells = [row.cells[place] for row in rows]
-    printed = [NOTHING if cell is None else f"{cell.value:{sign},.{table.digits}f}" for cell in cells]
+    printed = [NOTHING if cell is None else f"{cell.value:{sign},.{DIGITS}f}" for cell in cells]
     if not table.best:
         return printed
     rounded = {
-        round(cell.value, table.digits)
-        for cell, row in zip(cells, rows, strict=True)
-        if cell is not None and row.compared
+        round(cell.value, DIGITS) for cell, row in zip(cells, rows, strict=True) if cell is not None and row.compared
     }
     best, second = [*sorted(rounded, reverse=table.best == "high"), None, None][:2]
     found = []
     for cell, row, text in zip(cells, rows, printed, strict=True):
-        value = None if cell is None or not row.compared else round(cell.value, table.digits)
+        value = None if cell is None or not row.compared else round(cell.value, DIGITS)
         marks = ("**", "**") if value == best else ("<u>", "</u>") if value == second else ("", "")
         found.append(text if value is None else text.join(marks))
     return found
@@ -484,7 +481,7 @@ def _asked(
                 id=digest(f"{k:g}", retriever, searched.asked.name, question.id),
                 document=searched.asked.name,
                 question=question.text,
-                reference=material.source.references[place],
+                reference=material.asked.references[place],
                 passages={scheme: tuple(chunk_at[scheme][span] for span in spans) for scheme, spans in sets.items()},
             )
             number += 1

@@ -1,33 +1,24 @@
-"""Read documents with questions, cut each in all ways that are compared, and search it by one retriever.
-
-The folder is as `catena questions` and `catena_bench.questions.dataset.write_scope_dataset` write it; several of
-them may lie below the one that is named. What is found makes the rows of the paper's tables.
-"""
+"""Cut documents in all ways that are compared, and search each by one retriever; make cells of what is found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from math import ceil, floor
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from catena import Chunk, Degraded, Document
+from catena import Chunk, Degraded
 from catena.effects import Failed, Step, together
 from catena.enrichment import KEYWORDS, SUMMARY, Keywords, Summaries, make_views
 from catena.evaluation import Span, coverage, spans_of, whole_cutoffs
-from catena.model import EvaluationError
 from catena.structure import cut_fixed
 from catena_bench import baselines, views_data
-from catena_bench.collection import stored
 from catena_bench.figures import PERCENT, ROUNDS, mean_figures
-from catena_bench.questions import ScopeDataset, ScopeQuestion, read_scope_dataset
-from catena_bench.segments_data import find_collections
 from catena_bench.views import (
     CUTOFFS,
     RAW,
@@ -40,92 +31,11 @@ from catena_bench.views import (
     ranked_spans,
     recalls_at_length,
 )
-from catena_bench.views_retrievers import Bm25, Dense, Retriever, Scores
-
-BETWEEN = " … "  # the evidence of one question, where it stands in for an answer
-
+from catena_bench.views_retrievers import KNOWN, Dense, Retriever, Scores
 
 By: TypeAlias = Literal["llm", "offline"]
 SECTIONS = "sections"
 LEAVES = 300  # word pieces of a leaf of the tree
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TabledDocument:
-    """A document with its questions, and what a judge compares answers with.
-
-    Attributes:
-        references: per question, the answer that the data set gives, or else what its evidence says.
-        divided: whether the data set gives it sections; without any, the whole of it is one.
-    """
-
-    asked: views_data.AskedDocument
-    references: tuple[str, ...]
-    divided: bool
-
-
-def read_tabled_documents(data: Path, most: int | None = None) -> tuple[TabledDocument, ...]:
-    """Read all data sets at or below a folder, in the order of their paths, but for documents without a question.
-
-    Args:
-        data: the folder; at most three above the files.
-        most: keep only so many questions of each document, in their order; all of them for None.
-
-    Raises:
-        EvaluationError: there is no question, or a file is not of the layout; with file and line.
-    """
-    folders = {
-        name: folder for name, folder in find_collections(data).items() if stored(folder, "documents") is not None
-    }
-    found: dict[str, TabledDocument] = {}
-    for name, folder in (folders or {data.name: data}).items():
-        for document in _documents(read_scope_dataset(folder), most):
-            known_as = document.asked.name if document.asked.name not in found else f"{name}/{document.asked.name}"
-            found[known_as] = replace(document, asked=replace(document.asked, name=known_as))
-    if not found:
-        raise EvaluationError(
-            f"{data.name} holds no question. Try: `catena questions` writes a data set from documents of your own"
-        )
-    return tuple(found.values())
-
-
-def _documents(dataset: ScopeDataset, most: int | None) -> Iterator[TabledDocument]:
-    for document in dataset.documents:
-        asked = [question for question in dataset.questions if question.document == document.id][:most]
-        if not asked:
-            continue
-        sections = dataset.sections[document.id]
-        yield TabledDocument(
-            asked=views_data.AskedDocument(
-                name=document.id,
-                document=views_data.untitled(document),
-                sections=sections,
-                questions=tuple(
-                    views_data.ScopedQuestion(id=each.id, text=each.text, evidence=_visible(each, document))
-                    for each in asked
-                ),
-            ),
-            references=tuple(
-                each.answer or BETWEEN.join(" ".join(document.text[slice(*span)].split()) for span in each.evidence)
-                for each in asked
-            ),
-            divided=len(sections) > 1 or any(section.level for section in sections),
-        )
-
-
-def _visible(question: ScopeQuestion, document: Document) -> tuple[tuple[int, int], ...]:
-    """Return the evidence that is not blank.
-
-    Raises:
-        EvaluationError: all of it is: no recall is defined.
-    """
-    spans = tuple(span for span in question.evidence if document.text[slice(*span)].strip())
-    if not spans:
-        raise EvaluationError(
-            f"question {question.id!r}: its evidence in document {document.id!r} is blank. "
-            "Try: without the question, or with offsets into the text as it stands in the file"
-        )
-    return spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,31 +70,26 @@ class TableMaterial:
         degraded: what a model was asked for and did not give.
     """
 
-    source: TabledDocument
+    asked: views_data.AskedDocument
     chunks: Mapping[str, tuple[Chunk, ...]]
     views: Mapping[str, Mapping[str, views_data.Units]]
     units: tuple[Chunk, ...] | None
     tree: baselines.SummaryTree | None
     degraded: tuple[Degraded, ...]
 
-    @property
-    def asked(self) -> views_data.AskedDocument:
-        """The document and its questions."""
-        return self.source.asked
 
-
-def make_material(sources: Sequence[TabledDocument], wanted: Wanted) -> Step[tuple[TableMaterial, ...]]:
+def make_material(documents: Sequence[views_data.AskedDocument], wanted: Wanted) -> Step[tuple[TableMaterial, ...]]:
     """Cut all documents, and make of them what is wanted, side by side.
 
     Raises:
         CatenaError: not a failure of a model, but of what surrounds it (no service, the budget, the journal).
     """
-    made: list[Any] = yield from together([_of_document(source, wanted) for source in sources])
+    made: list[Any] = yield from together([_of_document(asked, wanted) for asked in documents])
     return tuple(_succeeded(made))
 
 
-def _of_document(source: TabledDocument, wanted: Wanted) -> Step[TableMaterial]:
-    asked, count = source.asked, views_data.word_pieces()
+def _of_document(asked: views_data.AskedDocument, wanted: Wanted) -> Step[TableMaterial]:
+    count = views_data.word_pieces()
     chunks = {f"fixed{size}": cut_fixed(asked.document, tokens=size, count=count) for size in views_data.LENGTHS}
     for size in views_data.LENGTHS:
         chunks[f"fixed{size}_content"] = cut_fixed(asked.document, asked.sections, tokens=size, count=count)
@@ -204,7 +109,7 @@ def _of_document(source: TabledDocument, wanted: Wanted) -> Step[TableMaterial]:
     offline = wanted.views_by == "offline"
     made_by = [lost for _, lost in views.values()] + [each.degraded for each in (units, tree) if each is not None]
     return TableMaterial(
-        source=source,
+        asked=asked,
         chunks=chunks,
         views={
             name: views_data.units_by_kind(found, chunks[name], filled=offline) for name, (found, _) in views.items()
@@ -350,7 +255,7 @@ def _traversed(asked: views_data.AskedDocument, tree: baselines.SummaryTree, ret
 
 def _shipped(material: TableMaterial, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
-    asked, bm25 = material.asked, Bm25()
+    asked, bm25 = material.asked, KNOWN["bm25"]()
     words, passages = views_data.sections_headed(asked), views_data.best_passage(asked)
     fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
     return Results(ranked=ranked_spans(fused, material.chunks[SECTIONS], DEEPEST))

@@ -1,26 +1,30 @@
 """Read documents asked one by one, with questions whose evidence is known in characters, and cut them into units.
 
-Read from folders of the layout "spans" of `catena_bench.segments_data`, at or below a directory; other layouts there
-(pages, look-alike documents) say of no character that it is evidence.
+Read from data sets as `catena_bench.questions.write_scope_dataset` writes them, at or below a folder; other layouts
+there (pages, look-alike documents) say of no character that it is evidence.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from catena import Chunk, Document, ParameterError, Section, View
+from catena import Chunk, Document, Section, View
 from catena.enrichment import KEYWORDS, SHIPPED, SUMMARY
-from catena.evaluation import Span, spans_of
+from catena.evaluation import Span
+from catena.library import prepare
+from catena.model import EvaluationError
 from catena.structure import cut_fixed, cut_sections, headed_views, passage_views
 from catena_bench.collection import stored
-from catena_bench.segments_data import find_collections, read_long_documents
+from catena_bench.questions import DOCUMENTS, ScopeDataset, ScopeQuestion, is_divided, read_scope_dataset
+from catena_bench.segments_data import find_collections
 
+BETWEEN = " … "  # the evidence of one question, where it stands in for an answer
 _COUNTS_KEPT = 100_000
 
 
@@ -28,23 +32,28 @@ WINDOW = 200  # word pieces of a window, so that one with its headings fits Mini
 LENGTHS = (100, 200, 300)  # of FLC, in word pieces
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopedQuestion:
-    """A question, and where in the document its answer stands."""
-
-    id: str
-    text: str
-    evidence: tuple[Span, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class AskedDocument:
-    """A document with the questions that are asked of it alone."""
+    """A document with the questions that are asked of it alone; none of their evidence is blank."""
 
     name: str
     document: Document
     sections: tuple[Section, ...]
-    questions: tuple[ScopedQuestion, ...]
+    questions: tuple[ScopeQuestion, ...]
+
+    @property
+    def divided(self) -> bool:
+        """Return whether it has sections; without any, the whole of it is one."""
+        return is_divided(self.sections)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return per question the answer that the data set gives, or else what its evidence says."""
+        text = self.document.text
+        return tuple(
+            each.answer or BETWEEN.join(" ".join(text[slice(*span)].split()) for span in each.evidence)
+            for each in self.questions
+        )
 
     @cached_property
     def token_starts(self) -> tuple[int, ...]:
@@ -58,33 +67,54 @@ class AskedDocument:
 
 
 def read_asked_documents(data: Path, most: int | None = None) -> tuple[AskedDocument, ...]:
-    """Read all folders of the layout at or below a directory, in the order of their paths.
+    """Read all data sets at or below a folder, in the order of their paths, but for documents without a question.
 
     Args:
-        data: the directory.
+        data: the folder; at most three above the files.
         most: keep only so many questions of each document, in their order; all of them for None.
 
     Raises:
-        ParameterError: there is no document with a question, or a file does not have its layout.
+        EvaluationError: there is no question, or a file is not of the layout; with file and line.
     """
+    folders = {name: folder for name, folder in find_collections(data).items() if stored(folder, DOCUMENTS)}
     found: dict[str, AskedDocument] = {}
-    for name, folder in find_collections(data).items():
-        if stored(folder, "documents") is None:
-            continue
-        collection = read_long_documents(folder)
-        for entry in collection.entries:
-            asked = [each for each in collection.questions if each.within == entry.document.id][:most]
-            known_as = entry.document.id if entry.document.id not in found else f"{name}/{entry.document.id}"
-            if asked:
-                questions = [ScopedQuestion(id=q.id, text=q.text, evidence=spans_of(q.gold)) for q in asked]
-                document = untitled(entry.document)
-                found[known_as] = AskedDocument(
-                    name=known_as, document=document, sections=entry.sections, questions=tuple(questions)
-                )
+    for name, folder in (folders or {data.name: data}).items():
+        for asked in _asked_documents(read_scope_dataset(folder), most):
+            known_as = asked.name if asked.name not in found else f"{name}/{asked.name}"
+            found[known_as] = replace(asked, name=known_as)
     if not found:
-        what = "a directory with documents.jsonl and questions.jsonl (or .jsonl.gz), at most three folders down"
-        raise ParameterError("data", str(data), what)
+        raise EvaluationError(
+            f"{data.name} holds no question. Try: `catena questions` writes a data set from documents of your own"
+        )
     return tuple(found.values())
+
+
+def _asked_documents(dataset: ScopeDataset, most: int | None) -> Iterator[AskedDocument]:
+    for document in dataset.documents:
+        asked = [question for question in dataset.questions if question.document == document.id][:most]
+        sections = dataset.sections[document.id]
+        if asked:
+            yield AskedDocument(
+                name=document.id,
+                document=_untitled(document),
+                sections=sections if is_divided(sections) else prepare(document).sections,
+                questions=tuple(_visible(question, document) for question in asked),
+            )
+
+
+def _visible(question: ScopeQuestion, document: Document) -> ScopeQuestion:
+    """Return the question without evidence that is blank.
+
+    Raises:
+        EvaluationError: all of it is: no recall is defined.
+    """
+    spans = tuple(span for span in question.evidence if document.text[slice(*span)].strip())
+    if not spans:
+        raise EvaluationError(
+            f"question {question.id!r}: its evidence in document {document.id!r} is blank. "
+            "Try: without the question, or with offsets into the text as it stands in the file"
+        )
+    return replace(question, evidence=spans)
 
 
 @lru_cache(maxsize=1)
@@ -104,7 +134,7 @@ def _tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))
 
 
-def untitled(document: Document) -> Document:
+def _untitled(document: Document) -> Document:
     """Return the document without a title that is only its id: no reader would see it."""
     return replace(document, title="") if document.title == document.id else document
 

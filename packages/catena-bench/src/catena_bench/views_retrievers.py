@@ -14,6 +14,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import log
@@ -95,15 +96,20 @@ class Retriever(Protocol):
         ...
 
 
-class Bm25:
-    """The words of the library's lexical route; no text is ever truncated."""
+class TextRetriever:
+    """Scores by a scorer of the library, with the statistics of the texts that are searched; none is ever truncated.
 
-    def __init__(self, name: str = "bm25") -> None:
-        self.name = name
+    Args:
+        name: of the retriever.
+        scorer: made of texts.
+    """
+
+    def __init__(self, name: str, scorer: Callable[[Sequence[str]], Any]) -> None:
+        self.name, self._scorer = name, scorer
 
     def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:
-        """Return BM25 with the statistics of these texts, -inf where no word asked stands in a text."""
-        scorer = Bm25Scorer(texts)
+        """Return shape (questions, texts), -inf where no word asked stands in a text."""
+        scorer = self._scorer(texts)
         return np.stack([scorer.score(question) for question in questions])
 
 
@@ -176,7 +182,11 @@ class Dense:
 
 def retrievers(tell: Tell) -> tuple[list[Retriever], list[str]]:
     """Return the retrievers that can work here, and the names of those whose packages are not installed."""
-    found: list[Retriever] = [ReferenceBm25(), Bm25("lexical"), Dense("static", StaticEmbedder())]
+    found: list[Retriever] = [
+        ReferenceBm25(),
+        TextRetriever("lexical", Bm25Scorer),
+        Dense("static", StaticEmbedder()),
+    ]
     skipped: list[str] = []
     if missing := [module for module in ("sentence_transformers", MINILM) if find_spec(module) is None]:
         skipped.append("minilm")
@@ -241,23 +251,9 @@ def sentence_transformer(name: str, model: str) -> Dense:
     return Dense(name, SentenceTransformerEmbedder(loaded), cut_off)
 
 
-class Tfidf:
-    """Cosine of TF-IDF vectors with the statistics of the texts that are searched; needs scikit-learn."""
-
-    name = "tfidf"
-
-    def __init__(self) -> None:
-        TfidfScorer(())  # a missing package is told before any work
-
-    def scores(self, texts: Sequence[str], questions: Sequence[str], *, truncated: bool) -> Scores:
-        """Return shape (questions, texts), -inf where no word asked stands in a text."""
-        scorer = TfidfScorer(texts)
-        return np.stack([scorer.score(question) for question in questions])
-
-
 KNOWN: Mapping[str, Callable[[], Retriever]] = {
-    "bm25": Bm25,
-    "tfidf": Tfidf,
+    "bm25": partial(TextRetriever, "bm25", Bm25Scorer),
+    "tfidf": partial(TextRetriever, "tfidf", TfidfScorer),
     "static": lambda: Dense("static", StaticEmbedder()),
     "minilm": lambda: minilm("retriever"),
 }

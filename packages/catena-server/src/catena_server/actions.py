@@ -11,19 +11,16 @@ from zlib import compress
 
 import numpy as np
 
-from catena import Chunk, Document, Entry, Outcome, Section, View
+from catena import Chunk, Document, Entry, Outcome, View
 from catena.model import DEFAULT, Figure, ParameterError, ViewVectors, digest, embedded_view
 from catena.store import WHOLE
 from catena.text import language_of_document, names_of, patterns_of, unspaced
 from catena_server.encoding import indexed_words, packed, sendable
 from catena_server.filters import facet_fields, fields_seen
-from catena_server.index_layout import REPEAT, IndexLayout, Part, field_name, language_mark, repeated
+from catena_server.index_layout import REPEAT, SECTION_FIELDS, IndexLayout, Part, field_name, language_mark, repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-__all__ = ["Action", "Op", "content_actions", "entry_actions", "kinds_of"]
 
 
 def entry_actions(entry: Entry, vectors: ViewVectors, layout: IndexLayout) -> tuple[Action, ...]:
@@ -324,16 +321,12 @@ def _rest(entry: Entry) -> Source:
         "page_labels": document.page_labels,
         **({"printed": base64.b64encode(compress(document.printed)).decode()} if document.printed else {}),
         "metadata": document.metadata,
-        "sections": [_section(section) for section in entry.sections],
+        "sections": [[getattr(section, name) for name in SECTION_FIELDS] for section in entry.sections],
         "has_terms": bool(entry.terms),
         "left_out": entry.left_out,
         "chunk_ids": [chunk.id for chunk in entry.chunks],
         **({} if order == sorted(order) else {"view_order": order}),
     }
-
-
-def _section(s: Section) -> list[Any]:
-    return [s.id, s.level, s.title, s.path, s.start, s.body_start, s.end, s.tree_end, s.parent]
 
 
 def text_actions(document: Document) -> Iterator[Action]:

@@ -105,7 +105,6 @@ T = TypeVar("T")
 
 WHOLE: Final[Mapping[str, str | int | bool]] = {"allow_partial_search_results": False}  # a lost shard is an error
 _AT_ONCE = 200  # documents fetched by id in one call
-_IN_FLIGHT = 4  # such calls side by side
 KEPT = "5m"  # for which a server keeps a point in time after each page
 _FORGOTTEN = "search_context_missing_exception"
 
@@ -176,26 +175,27 @@ def sorted_rows(alias: str, body: Mapping[str, Any], *, size: int, purpose: str)
             return rows
 
 
-def kept_by_id(alias: str, ids: Iterable[str], params: Mapping[str, Any], *, purpose: str) -> Step[dict[str, Row]]:
+def kept_by_id(
+    alias: str, ids: Iterable[str], params: Mapping[str, Any], *, purpose: str, at_once: int = _AT_ONCE
+) -> Step[dict[str, Row]]:
     """Return the sources of documents by id, as last written; one that is not there is left out.
 
     Raises:
         ServerError: the server cannot be reached, or cannot read one of them.
     """
-    wanted = list(dict.fromkeys(ids))
-    blocks = [wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE)]
+    wanted, path = list(dict.fromkeys(ids)), f"/{quoted(alias)}/_mget"
+    blocks = [{"ids": wanted[at : at + at_once]} for at in range(0, len(wanted), at_once)]
+    calls = [Call(method="POST", path=path, params=params, body=block, purpose=purpose) for block in blocks]
+    replies = (yield from ask(calls)) if calls else []
     found: dict[str, Row] = {}
-    for at in range(0, len(blocks), _IN_FLIGHT):
-        asked, path = blocks[at : at + _IN_FLIGHT], f"/{quoted(alias)}/_mget"
-        replies = yield from ask(
-            [Call(method="POST", path=path, params=params, body={"ids": ids}, purpose=purpose) for ids in asked]
-        )
-        answers = chain.from_iterable(reply["docs"] for reply in replies)
-        for key, answer in zip(chain.from_iterable(asked), answers, strict=True):
-            if error := answer.get("error"):
-                raise ServerError(alias, str(error.get("reason", error)), kind=str(error.get("type", "")))
-            if answer.get("found"):
-                found[key] = answer.get("_source", {})
+    for key, answer in zip(wanted, chain.from_iterable(reply["docs"] for reply in replies), strict=True):
+        if error := answer.get("error"):
+            what = (
+                f"one of {len(wanted)} documents cannot be read ({error.get('reason', error)}); nothing was changed"
+            )
+            raise ServerError(alias, what, kind=str(error.get("type", "")))
+        if answer.get("found"):
+            found[key] = answer.get("_source", {})
     return found
 
 

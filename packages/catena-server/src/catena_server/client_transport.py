@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from math import isfinite, nan
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -220,17 +219,11 @@ class ClientTransport(Closing):
         """Return our error for what the client raised; None for what may be missing."""
 
 
-try:
-    import orjson  # ten times as fast, where it is installed; what it cannot write `json` writes
-except ImportError:
-    orjson = None  # type: ignore[assignment]
-
 T = TypeVar("T")
 
 MAX_MESSAGE = 400  # characters of what a server says that an error repeats
 OVERLOADED = frozenset({408, 429, 502, 503, 504})  # a later try may succeed
 
-_AS_JSON = 0 if orjson is None else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _SHORTEST_SECRET = 4  # characters; what is shorter cannot be told from parts of words
 _READS = ("_search", "_msearch", "_count", "_mget", "_pit", "_termvectors", "_mtermvectors", "_explain")
 _SETTINGS = {"apikey": "api_key", "basic": "basic_auth", "bearer": "bearer_auth"}
@@ -485,49 +478,10 @@ def made(make: Callable[[], T], client: str) -> T:
 
 
 def _json(value: Any) -> bytes:
-    if orjson is not None:
-        try:
-            data: bytes = orjson.dumps(value, default=_plain, option=_AS_JSON)
-        except (
-            TypeError
-        ):  # what it does not know `json` may: halves of surrogate pairs, keys and numbers of other kinds
-            pass
-        else:
-            if b"null" not in data or _is_finite(value):  # it writes NaN and infinities as null
-                return data
     try:
         return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
         return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _is_finite(value: Any) -> bool:
-    """Return whether all numbers in a value are surely finite."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str) or one is None or isinstance(one, int):
-            continue
-        if isinstance(one, float):
-            if not isfinite(one):
-                return False
-        elif isinstance(one, (list, tuple)):
-            if not (one and isinstance(one[0], float)):
-                waiting.extend(one)
-            elif not isfinite(_sum(one)):  # of a vector: one that is not finite leaves none that is
-                return False
-        elif isinstance(one, (dict, Mapping)):
-            waiting.extend(one.values())
-        else:
-            waiting.append(_plain(one))
-    return True
-
-
-def _sum(values: Iterable[Any]) -> float:
-    try:
-        return float(sum(values))
-    except TypeError:  # other things stand among the numbers
-        return nan
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
-from weakref import WeakKeyDictionary
 
 from catena.model import ParameterError, ServerError
 from catena_server.calls import Call
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch, Elasticsearch
 
 OTHER_NODES: Final = 3  # tried at once where a node cannot be reached; then the driver waits
-KEPT_LIMITS: Final = 16  # time limits for which a client is kept
 
 
 class ElasticsearchTransport(ClientTransport):
@@ -58,7 +56,6 @@ class ElasticsearchTransport(ClientTransport):
             (each["authorization"] for each in headers if "authorization" in each),
         )
         self._others = min(OTHER_NODES, len(nodes) - 1)
-        self._timed: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
         twin = None
         if client is None:
             twin = client = kind(nodes)
@@ -147,18 +144,8 @@ class ElasticsearchTransport(ClientTransport):
         }
 
     def _request(self, client: Any, call: Call, arguments: dict[str, Any]) -> Any:
-        return self._limited(client, call.seconds).perform_request(**arguments)
-
-    def _limited(self, client: Any, seconds: float | None) -> Any:
-        """Return the client with a time limit; kept, as the making of one takes longer than a small answer."""
-        if seconds is None:
-            return client
-        kept = self._timed.setdefault(client, {})
-        if seconds not in kept:
-            if len(kept) >= KEPT_LIMITS:
-                kept.clear()
-            kept[seconds] = client.options(request_timeout=seconds)
-        return kept[seconds]
+        limited = client if call.seconds is None else client.options(request_timeout=call.seconds)
+        return limited.perform_request(**arguments)
 
     def _failure(self, call: Call, error: Exception) -> ServerError | None:
         """Return our error for what the client raised; None for what may be missing."""

@@ -13,7 +13,7 @@ from catena import ParameterError, arun, run
 from catena.effects import Retry, Step, ask
 from catena.model import MENTION, MENTIONED, Edge, LibraryError, Neighbourhood, Nodes, ServerError, WordCounts
 from catena.text import word_keys
-from catena_server.calls import Call, Transport, quoted
+from catena_server.calls import Call, Transport, kept_by_id, quoted
 from catena_server.graph_nodes import (
     PAGE,
     GraphAbout,
@@ -324,31 +324,18 @@ def _nodes_read(cache: NodeCache, chunk_ids: Iterable[str]) -> Step[list[GraphNo
     """Return the node of each id, None where the graph has none; only those that are not on the cache are read."""
     wanted = list(chunk_ids)
     found = cache.known(wanted)
-    missing = [chunk_id for chunk_id in dict.fromkeys(wanted) if chunk_id not in found]
-    blocks = [missing[place : place + _AT_ONCE] for place in range(0, len(missing), _AT_ONCE)]
-    answers = (yield from ask([_looking_up(cache.index, block) for block in blocks])) if blocks else []
-    for block, answer in zip(blocks, answers, strict=True):
-        if answer is None:
-            raise ReplacedError
-        read = {chunk_id: _read(cache, doc) for chunk_id, doc in zip(block, answer["docs"], strict=True)}
-        cache.keep(read)
-        found |= read
+    missing = {key_of(chunk_id): chunk_id for chunk_id in wanted if chunk_id not in found}
+    try:
+        sources = yield from kept_by_id(cache.index, missing, {}, purpose="graph", at_once=_AT_ONCE)
+    except ServerError as error:
+        if error.kind == "index_not_found_exception":
+            raise ReplacedError from None
+        raise
+    kinds = len(cache.about.kinds)
+    read = {at: node_of(sources[key], kinds) if key in sources else None for key, at in missing.items()}
+    cache.keep(read)
+    found |= read
     return [found[chunk_id] for chunk_id in wanted]
-
-
-def _looking_up(index: str, chunk_ids: Sequence[str]) -> Call:
-    body = {"ids": [key_of(chunk_id) for chunk_id in chunk_ids]}
-    return Call(method="POST", path=f"/{quoted(index)}/_mget", body=body, missing_ok=True, purpose="graph")
-
-
-def _read(cache: NodeCache, doc: Any) -> GraphNode | None:
-    if error := doc.get("error"):
-        if error.get("type") == "index_not_found_exception":
-            raise ReplacedError
-        raise ServerError(
-            cache.index, f"a node cannot be read ({error.get('reason', '')})", kind=error.get("type", "")
-        )
-    return node_of(doc["_source"], len(cache.about.kinds)) if doc.get("found") else None
 
 
 def _searched(cache: NodeCache, body: dict[str, Any]) -> Step[Any]:

@@ -206,6 +206,8 @@ FACETS: Final[Mapping[str, str]] = MappingProxyType(
 _KEYWORD: Final[Body] = {"type": "keyword", "ignore_above": LONGEST_KEYWORD}
 _WORDS: Final[Body] = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
 _KEPT: Final[Body] = {"type": "object", "enabled": False}  # in the source only, whatever it is
+SECTION_FIELDS = ("id", "level", "title", "path", "start", "body_start", "end", "tree_end", "parent")
+"""What is kept of a section, a list in the record's `rest`."""
 INTEGERS = ("position", "section", "start", "end", "first_page", "last_page", "first_line", "last_line")
 
 

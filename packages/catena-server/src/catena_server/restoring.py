@@ -16,7 +16,7 @@ from catena.effects import Step, ask
 from catena.model import DEFAULT_VIEW, Figure, FrozenMetadata, LibraryError
 from catena_server.calls import search_call
 from catena_server.encoding import restored, unpacked
-from catena_server.index_layout import INTEGERS, REPEAT, IndexLayout
+from catena_server.index_layout import INTEGERS, REPEAT, SECTION_FIELDS, IndexLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,20 +161,8 @@ def _in_order(views: Sequence[tuple[View, ...]], order: Sequence[int] | None) ->
 
 
 def _section(document_id: str, position: int, kept: Sequence[Any]) -> Section:
-    section_id, level, title, path, start, body_start, end, tree_end, parent = kept
-    return Section(
-        id=section_id,
-        document_id=document_id,
-        position=position,
-        level=level,
-        title=title,
-        path=tuple(path),
-        start=start,
-        body_start=body_start,
-        end=end,
-        tree_end=tree_end,
-        parent=parent,
-    )
+    fields = dict(zip(SECTION_FIELDS, kept, strict=True))
+    return Section(**{**fields, "path": tuple(fields["path"])}, document_id=document_id, position=position)
 
 
 def figure_of(kept: Mapping[str, Any]) -> Figure:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import numpy as np
 from annotated_types import Ge, Le, Lt
@@ -58,7 +58,8 @@ _BESIDE = 10  # rows that are asked beyond k, to see whether they tie with the k
 _MOST_COUNTS = 50_000  # kept, about 200 bytes each; the best documents of a question, 5 kB
 
 CountKey: TypeAlias = tuple[str, str, str]
-"""("views" | "word" | "term" | "language" | "field" | "documents", of which index and field, of what)"""
+"""("views" | "word" | "term" | "language" | "field" | "fields" | "values" | "documents", of which index, of what)"""
+T = TypeVar("T")
 
 
 class CountCache:
@@ -104,6 +105,15 @@ class CountCache:
         with self._guard:
             self._kept.clear()
             self._writings += 1
+
+
+def lately(key: CountKey, cache: CountCache, asked: Callable[[], Step[T]]) -> Step[T]:
+    """Return what is known of a key, or else what a step finds, which is kept."""
+    writings, known = cache.writings, cache.known([key])
+    if key not in known:
+        known = {key: (yield from asked())}
+        cache.keep(known, writings=writings)
+    return known[key]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,10 +232,12 @@ def words_asked(
 
 def best_documents(query: str, layout: IndexLayout, how: QueryOptions) -> Step[tuple[tuple[str, float], ...]]:
     """Return the 50 best documents of a question, with all that score as the last: id, BM25 in the server's unit."""
-    key: CountKey = ("documents", layout.name, query)
-    writings, known = how.counts.writings, how.counts.known([key])
-    if key in known:
-        return known[key]  # type: ignore[no-any-return]
+    return (
+        yield from lately(("documents", layout.name, query), how.counts, lambda: _best_documents(query, layout, how))
+    )
+
+
+def _best_documents(query: str, layout: IndexLayout, how: QueryOptions) -> Step[tuple[tuple[str, float], ...]]:
     words, _ = yield from words_asked(query, layout, how.counts, view=WHOLE)
     unit, size = how.dialect.bm25_unit, DOCUMENTS + _BESIDE
     found: tuple[tuple[str, float], ...] = ()
@@ -240,7 +252,6 @@ def best_documents(query: str, layout: IndexLayout, how: QueryOptions) -> Step[t
         if len(rows) < size or size == MOST or scores[-1] < least:
             break
         size = min(size * 4, MOST)
-    how.counts.keep({key: found}, writings=writings)
     return found
 
 
@@ -466,14 +477,13 @@ def find_values(terms: Sequence[str], layout: IndexLayout, cache: CountCache) ->
 
 def is_mapped(field: str, layout: IndexLayout, cache: CountCache) -> Step[bool]:
     """Return whether the index has a field: a search for the vectors of an unknown one is an error, not empty."""
-    key: CountKey = ("field", layout.name, field)
-    writings, known = cache.writings, cache.known([key])
-    if key not in known:
-        path = f"/{quoted(layout.alias('chunks'))}/_field_caps"
+    path = f"/{quoted(layout.alias('chunks'))}/_field_caps"
+
+    def asked() -> Step[bool]:
         (reply,) = yield from ask([Call(method="GET", path=path, params={"fields": field}, purpose="search")])
-        known = {key: int(field in reply["fields"])}
-        cache.keep(known, writings=writings)
-    return bool(known[key])
+        return field in reply["fields"]
+
+    return (yield from lately(("field", layout.name, field), cache, asked))
 
 
 def _counted(

@@ -6,7 +6,6 @@ of a question is sent once, since the driver of the question tries again; all ot
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from catena_server.contents import ServerStats
 from catena_server.fused_search import FusedOptions, search_fused
 from catena_server.index_layout import IndexLayout, VectorIndex, check_name, open_or_create, refresh
 from catena_server.queries import MOST, dialect_of
-from catena_server.route_search import ROUTES, CountCache, QueryOptions, is_mapped, search
+from catena_server.route_search import ROUTES, CountCache, QueryOptions, is_mapped, lately, search
 from catena_server.writing import Addition, PutReport
 
 if TYPE_CHECKING:
@@ -91,7 +90,6 @@ class ServerStore(Closing):
             candidates=self.options.candidates,
             oversample=self.options.oversample,
         )
-        self._fields: _Fields | None = None
 
     @classmethod
     def open(
@@ -371,27 +369,21 @@ class ServerStore(Closing):
         Known for `ServerOptions.counts_seconds`, as counts of words are. A server that does not answer knows none.
         """
         with suppress(ServerError):  # the search that follows says so, or does without a route, as its caller wants
-            known = self._known()
-            if known.names is None:
-                known.names = run(contents.field_names(self.layout), self._asking)
-            return known.names
+            key, counts = ("fields", self.layout.name, ""), self._how.counts
+            return run(lately(key, counts, lambda: contents.field_names(self.layout)), self._asking)
         return frozenset()
 
     def _values_of(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         """Return the values of fields, as far as they can be told; known for as long as the names of fields."""
+        counts, keys = self._how.counts, {("values", self.layout.name, name): name for name in names}
+        writings, known = counts.writings, counts.known(keys)
         with suppress(ServerError):
-            known = self._known()
-            if missing := [name for name in names if name not in known.values]:
-                known.values |= run(contents.field_values(missing, self.layout), self._asking)
-            return {name: values for name in names if (values := known.values[name]) is not None}
+            if missing := [name for key, name in keys.items() if key not in known]:
+                found = run(contents.field_values(missing, self.layout), self._asking)
+                known |= {key: found[name] for key, name in keys.items() if name in found}
+                counts.keep(known, writings=writings)
+            return {name: known[key] for key, name in keys.items() if known[key] is not None}
         return {}
-
-    def _known(self) -> _Fields:
-        now, writings = time.monotonic(), self._how.counts.writings
-        fields = self._fields
-        if fields is None or fields.until <= now or fields.writings != writings:
-            fields = self._fields = _Fields(now + self.options.counts_seconds, writings)
-        return fields
 
     def inspect(self, request: Inspect) -> Holdings:
         """Return what decides how a question is put to this set, as was true some seconds ago."""
@@ -456,14 +448,6 @@ class ServerStore(Closing):
 
     def _run(self, step: Step[T]) -> T:
         return run(step, self._working)
-
-
-@dataclass(slots=True)
-class _Fields:
-    until: float  # seconds of the clock that never goes back
-    writings: int  # of this store, when they were asked
-    names: frozenset[str] | None = None
-    values: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
 
 
 def calling(transport: Transport, options: ServerOptions) -> Services:

@@ -137,7 +137,6 @@ def put(
     *,
     outcomes: Sequence[Outcome] = (),
     options: BulkOptions | None = None,
-    known: Collection[str] = (),
 ) -> Step[PutReport]:
     """Write documents in place of their older versions; searches see it after the next refresh.
 
@@ -152,7 +151,6 @@ def put(
         flavour: of the server.
         outcomes: lines for the ledger; that of a document that could not be written is left out.
         options: of the bulk calls.
-        known: kinds of view whose fields are there.
 
     Raises:
         ParameterError: an entry is not sound; nothing was written.
@@ -174,8 +172,8 @@ def put(
         )
         for document_id, (entry, vectors) in todo.items()
     }
-    new_kinds = frozenset[str]().union(*(kinds_of(*addition) for addition in todo.values())).difference(known)
-    report = yield from _put(ids, versions, stored, new_kinds, layout=layout, flavour=flavour, options=options)
+    kinds = frozenset[str]().union(*(kinds_of(*addition) for addition in todo.values()))
+    report = yield from _put(ids, versions, stored, kinds, layout=layout, flavour=flavour, options=options)
     others = [outcome for outcome in outcomes if outcome.document_id not in versions]
     if others:
         yield from record(others, layout, options)

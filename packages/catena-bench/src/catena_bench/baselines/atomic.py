@@ -32,19 +32,8 @@ UnitRepairKind: TypeAlias = Literal[
 
 _FENCE = re.compile(r"`{3,}\w*|~{3,}\w*")
 _FRAGMENT = 20  # characters from which on a part of a sentence, copied, is like it
-
-
+# at the end of a sentence too: the next one may begin with the rest of a tag
 _TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:passage\b|\Z))", re.IGNORECASE)
-__all__ = [
-    "PLANNED_ANSWERS",
-    "PURPOSE",
-    "AtomicChunks",
-    "AtomicOptions",
-    "UnitRepair",
-    "cut_atomic",
-    "cut_sentences",
-    "planned_answer",
-]
 PURPOSE = "atomic units"  # of every request
 OnError: TypeAlias = Literal["raise", "degrade"]
 _LONGEST = 3  # answers of more times the characters of the passage are not read
@@ -224,9 +213,6 @@ def _condensed(text: str) -> str:
     return "".join(text.split())
 
 
-# at the end of a sentence too: the next one may begin with the rest of a tag
-
-
 @dataclass(frozen=True, slots=True)
 class SentenceWindow:
     """Consecutive sentences that a model is shown together.
@@ -357,10 +343,7 @@ def plus_factor(section_tokens: float, unit_tokens: float) -> int:
     for name, value in (("section_tokens", section_tokens), ("unit_tokens", unit_tokens)):
         if not (isfinite(value) and value > 0):
             raise ParameterError(name, value, "a finite number above 0")
-    ratio = section_tokens / unit_tokens
-    if not isfinite(ratio):
-        raise ParameterError("unit_tokens", unit_tokens, "not so small that the factor has no bound")
-    return max(1, floor(ratio + 0.5))
+    return max(1, floor(section_tokens / unit_tokens + 0.5))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,7 +64,7 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
     an event loop under `arun` waits for it.
 
     Args:
-        rows: shape (n, dim); only their directions count.
+        rows: shape (n, dim), n >= 1, finite, of unit length or zero.
         sizes: n, tokens of each text; one that is too long alone is a cluster of its own where it must be.
         how: the parameters.
 
@@ -71,17 +72,11 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
         Places of rows, 0-based, ascending in each cluster; the clusters in order of their members, none twice.
 
     Raises:
-        ParameterError: there are not as many sizes as rows, or a vector holds NaN or infinity.
-        MissingExtraError: scikit-learn or UMAP is not installed.
+        MissingExtraError: UMAP is asked for, and is not installed.
 
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3, and its reference's `cluster_utils`.
     """
-    how = how or Clustering()
-    unit = _unit_rows(rows)
-    if len(sizes) != len(unit):
-        raise ParameterError("sizes", f"{len(sizes)} numbers", f"one for each of {len(unit)} vectors")
-    if not len(unit):
-        return ()
+    how, unit = how or Clustering(), _rounded(rows)
     found: set[Members] = set()
     everything: Members = tuple(range(len(unit)))
     pending, seen = [everything], {everything}
@@ -96,18 +91,6 @@ def clusters(rows: NDArray[np.floating], sizes: Sequence[int], how: Clustering |
                 seen.add(part)
                 pending.append(part)
     return tuple(sorted(found))
-
-
-def _unit_rows(rows: NDArray[np.floating]) -> Matrix:
-    given = np.asarray(rows, dtype=np.float64)
-    if given.ndim != 2:
-        raise ParameterError("rows", f"shape {given.shape}", "of shape (n, dim)")
-    if not np.isfinite(given).all():
-        raise ParameterError("rows", "a vector with NaN or infinity", "finite numbers")
-    largest = np.abs(given).max(axis=1, keepdims=True, initial=0.0)
-    scaled = given / np.where(largest > 0, largest, 1.0)  # squares of huge or tiny numbers would be infinite or 0
-    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return _rounded(scaled / np.where(lengths > 0, lengths, 1.0))
 
 
 def _rounded(values: NDArray[np.floating]) -> Matrix:
@@ -153,10 +136,8 @@ def _reduced(rows: Matrix, neighbours: int, how: Clustering) -> Matrix:
     width = min(how.dimensions, len(rows) - 2, rows.shape[1])
     if how.reduce == "umap":
         return _umap(rows, width, neighbours, how.seed)
-    try:
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "catena-bench") from error
+    from threadpoolctl import threadpool_limits  # late, as all that comes with scikit-learn: it takes long to load
+
     with threadpool_limits(limits=1):  # sums of several threads come in any order
         _, _, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
         signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
@@ -178,12 +159,10 @@ def _umap(rows: Matrix, width: int, neighbours: int, seed: int) -> Matrix:
 
 def _probabilities(rows: Matrix, how: Clustering) -> Matrix:
     """Return the probability of each component given each row, shape (n, components), by the mixture of least BIC."""
-    try:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.mixture import GaussianMixture
-        from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "catena-bench") from error
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+    from threadpoolctl import threadpool_limits
+
     best, least = np.ones((len(rows), 1)), np.inf
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of equal vectors, which make fewer clusters than asked
@@ -323,19 +302,15 @@ def unit_vectors(texts: Sequence[str], purpose: str) -> Step[NDArray[np.float64]
         purpose: of the requests.
 
     Raises:
-        InvalidReplyError: the vectors are no finite numbers, or not all of one width.
+        InvalidReplyError: the vectors are not all of one width.
         CatenaError: the embedder failed.
     """
     distinct = list(dict.fromkeys(texts))
     batches = [tuple(distinct[at : at + _BATCH]) for at in range(0, len(distinct), _BATCH)]
     replies: list[Any] = yield from ask([Embed(texts=batch, purpose=purpose) for batch in batches])
-    rows = [np.asarray(row, dtype=np.float64) for reply in replies for row in reply]
-    shapes = {row.shape for row in rows}
-    if len(rows) != len(distinct) or len(shapes) > 1 or rows[0].ndim != 1 or not np.isfinite(rows).all():
-        what = f"{len(rows)} vectors for {len(distinct)} texts, not all of one width and finite"
-        raise InvalidReplyError("embedder", what)
+    rows = _stacked([np.asarray(reply, dtype=np.float64) for reply in replies])
     places = {text: place for place, text in enumerate(distinct)}
-    found = np.stack(rows)[[places[text] for text in texts]]
+    found = rows[[places[text] for text in texts]]
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     return np.asarray(found / np.where(lengths > 0, lengths, 1.0), dtype=np.float64)
 
@@ -350,7 +325,8 @@ def _asked(
     groups: Mapping[int, Sequence[TreeNode]], how: ClusterSummaries, material: ClusterMaterial
 ) -> Step[tuple[dict[int, str], tuple[Degraded, ...]]]:
     """Return the answers by place, and why others are missing."""
-    shown = {place: _shown(group, material) for place, group in groups.items()}
+    whole = {place: "\n\n".join(node.text.strip() for node in group) for place, group in groups.items()}
+    shown = {place: beginning(text, material.tokens, material.count) for place, text in whole.items()}
     requests = [_request(text, how, material) for text in shown.values()]
     replies: Sequence[Any] = (yield requests) if requests else ()
     answers: dict[int, str] = {}
@@ -364,10 +340,6 @@ def _asked(
         what = f"summary of {len(groups[place])} nodes on level {first.level}, {first.id} first"
         degraded.append(Degraded(what, f"{found}; sentences of these nodes stand in for it"))
     return answers, tuple(degraded)
-
-
-def _shown(group: Sequence[TreeNode], material: ClusterMaterial) -> Beginning:
-    return beginning("\n\n".join(node.text.strip() for node in group), material.tokens, material.count)
 
 
 def _request(shown: Beginning, how: ClusterSummaries, material: ClusterMaterial) -> Complete:
@@ -480,24 +452,27 @@ def raptor_tree(
 
     Raises:
         ParameterError: a chunk is of another document, or there twice.
-        MissingExtraError: scikit-learn (or UMAP, if it is asked for) is not installed.
+        MissingExtraError: UMAP is asked for, and is not installed.
         CatenaError: the embedder failed, or what surrounds the model (no service, the budget, the journal).
 
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3; as a baseline: MC-indexing, appendix C.2.
     """
     how = options or RaptorOptions()
+    for chunk in chunks:
+        if chunk.document_id != document_id:
+            raise ParameterError("chunk", chunk.id, f"of the document {document_id!r}")
+    if twice := [chunk_id for chunk_id, times in Counter(chunk.id for chunk in chunks).items() if times > 1]:
+        raise ParameterError("chunks", twice[0], "of different ids")
     material = ClusterMaterial(
         title=title, chunks={chunk.id: chunk for chunk in chunks}, tokens=how.clustering.tokens, count=count
     )
     layer: list[TreeNode] = [leaf_of(chunk) for chunk in chunks]
-    nodes, layers, rows = list(layer), [layer] if layer else [], []
+    nodes, rows = list(layer), list[NDArray[np.float64]]()
     degraded: list[Degraded] = []
-    # checked before anything is asked for
-    SummaryTree(document_id=document_id, nodes=tuple(nodes), layers=_ids(layers), chunks=tuple(chunks))
     while layer:
         vectors = yield from unit_vectors([node.text for node in layer], "embedding of tree nodes")
         rows.append(vectors)
-        if len(layers) > how.layers or len(layer) <= how.clustering.dimensions + 1:
+        if layer[0].level >= how.layers or len(layer) <= how.clustering.dimensions + 1:
             break
         groups = [
             [layer[place] for place in cluster]
@@ -508,22 +483,15 @@ def raptor_tree(
         texts, missing = yield from summarise(groups, how.summaries, material)
         layer = [parent_of(group, text) for group, text in zip(groups, texts, strict=True)]
         nodes += layer
-        layers.append(layer)
         degraded += missing
     return RaptorTree(
-        tree=SummaryTree(document_id=document_id, nodes=tuple(nodes), layers=_ids(layers), chunks=tuple(chunks)),
-        vectors=_stacked(rows),
+        tree=SummaryTree(document_id=document_id, nodes=tuple(nodes), chunks=tuple(chunks)),
+        vectors=_stacked(rows).astype(np.float32),
         degraded=tuple(degraded),
     )
 
 
-def _ids(layers: Sequence[Sequence[TreeNode]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(node.id for node in layer) for layer in layers)
-
-
-def _stacked(rows: Sequence[NDArray[np.float64]]) -> NDArray[np.float32]:
-    if len({part.shape[1] for part in rows}) > 1:
-        raise InvalidReplyError(
-            "embedder", f"vectors of widths {sorted({part.shape[1] for part in rows})} in one tree"
-        )
-    return np.concatenate(rows).astype(np.float32) if rows else np.zeros((0, 0), dtype=np.float32)
+def _stacked(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if len(widths := sorted({part.shape[1] for part in parts})) > 1:
+        raise InvalidReplyError("embedder", f"vectors of widths {widths} in one tree")
+    return np.concatenate(parts) if parts else np.zeros((0, 0))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -42,7 +44,7 @@ class TreeNode:
         return not self.chunk_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SummaryTree:
     """The nodes of a tree, layer upon layer, and the chunks at its bottom.
 
@@ -50,29 +52,31 @@ class SummaryTree:
 
     Attributes:
         nodes: leaves first, in reading order, then one layer after the other.
-        layers: ids of the nodes of each level, from the leaves up; () for a document without chunks.
         chunks: one per leaf, in order.
-
-    Raises:
-        ParameterError: the nodes do not make such a tree.
     """
 
     document_id: str
     nodes: tuple[TreeNode, ...]
-    layers: tuple[tuple[str, ...], ...]
     chunks: tuple[Chunk, ...]
-    _by_id: Mapping[str, TreeNode] = field(init=False, repr=False, compare=False)
-    _chunk_of: Mapping[str, Chunk] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_id", {node.id: node for node in self.nodes})
-        object.__setattr__(self, "_chunk_of", {chunk.id: chunk for chunk in self.chunks})
-        _check(self)
+    @cached_property
+    def _by_id(self) -> Mapping[str, TreeNode]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def _chunk_of(self) -> Mapping[str, Chunk]:
+        return {chunk.id: chunk for chunk in self.chunks}
+
+    @cached_property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """The ids of the nodes of each level, from the leaves up; () for a document without chunks."""
+        levels = groupby(self.nodes, lambda node: node.level)
+        return tuple(tuple(node.id for node in of_level) for _, of_level in levels)
 
     @property
     def root(self) -> tuple[TreeNode, ...]:
         """The nodes of the highest layer; the leaves where nothing was summarised."""
-        return self.layer(len(self.layers) - 1) if self.layers else ()
+        return self.layer(-1) if self.layers else ()
 
     def layer(self, level: int) -> tuple[TreeNode, ...]:
         """Return the nodes of one level, in order; level 0 holds the leaves."""
@@ -106,31 +110,8 @@ def parent_of(children: Sequence[TreeNode], text: str) -> TreeNode:
     return TreeNode(id=digest("summary", *ids), level=children[0].level + 1, text=text, children=ids)
 
 
-def _check(tree: SummaryTree) -> None:
-    if len({node.id for node in tree.nodes}) < len(tree.nodes):
-        raise ParameterError("nodes", "two of the same id", "nodes of different ids")
-    in_layers = tuple(each for layer in tree.layers for each in layer)
-    if in_layers != tuple(node.id for node in tree.nodes) or not all(tree.layers):
-        raise ParameterError("layers", f"{len(in_layers)} ids", f"the ids of the {len(tree.nodes)} nodes, in order")
-    leaves = tree.layer(0) if tree.layers else ()
-    if [(leaf.chunk_id, leaf.text) for leaf in leaves] != [(chunk.id, chunk.text) for chunk in tree.chunks]:
-        raise ParameterError("leaves", f"{len(leaves)} nodes", f"one for each of {len(tree.chunks)} chunks, in order")
-    foreign = {chunk.document_id for chunk in tree.chunks} - {tree.document_id}
-    if foreign:
-        raise ParameterError("chunks", f"some of {sorted(foreign)}", f"of the document {tree.document_id!r}")
-    for level, ids in enumerate(tree.layers):
-        below = set(tree.layers[level - 1]) if level else set()
-        nodes = tree.layer(level)
-        children = {child for node in nodes for child in node.children}
-        if any(node.level != level or (level > 0) != node.made for node in nodes) or children != below:
-            allowed = f"the parents of all {len(below)} nodes below it" if level else "leaves"
-            raise ParameterError(f"layer {level} of the tree", f"{len(ids)} nodes", allowed)
-        if level and not all(node.children for node in nodes):
-            raise ParameterError(f"layer {level} of the tree", "a summary of nothing", "nodes with children")
-
-
-NodeScores: TypeAlias = Sequence[float] | Callable[[Sequence[TreeNode]], Sequence[float]]
-"""How relevant each node is to a query: one finite number per node of the tree, in order, or what gives them.
+NodeScores: TypeAlias = Sequence[float]
+"""How relevant each node is to a query: one finite number per node of the tree, in order.
 
 Any retriever's will do, a BM25 over the nodes' texts as well as the cosines of their vectors; higher is better.
 """
@@ -197,41 +178,24 @@ def traverse(tree: SummaryTree, scores: NodeScores, *, k: int) -> Ranking:
     return Ranking.of(hits, Scale.SIMILARITY)
 
 
-def collapsed(
-    tree: SummaryTree,
-    scores: NodeScores,
-    *,
-    k: int | None = None,
-    budget_tokens: int | None = None,
-    count: Callable[[str], int] | None = None,
-) -> Collapsed:
-    """Return the best nodes of all layers, and the chunks under them.
+def collapsed(tree: SummaryTree, scores: NodeScores, *, k: int) -> Collapsed:
+    """Return the k best nodes of all layers, and the chunks under them.
 
     Args:
         tree: of one document.
         scores: of its nodes.
-        k: nodes, >= 1; or
-        budget_tokens: of the texts of the nodes together: they are taken in order up to the first that does not fit.
-        count: tokens of a text, with a budget.
+        k: nodes, >= 1.
 
     Raises:
-        ParameterError: not exactly one of k and budget_tokens is given, one is below 1, a budget comes without a
-            counter, or there is not one finite score for each node.
+        ParameterError: k is below 1, or there is not one finite score for each node.
 
     Source: Sarthi et al., RAPTOR, arXiv:2401.18059, section 3.
     """
-    if (k is None) == (budget_tokens is None):
-        raise ParameterError("k and budget_tokens", (k, budget_tokens), "one of them a number, the other None")
+    _check_k(k)
     by_id = _by_id(tree, scores)
-    ordered = _best(tree.nodes, by_id, len(tree.nodes))
-    if k is not None:
-        _check_k(k)
-        taken = ordered[:k]
-    else:
-        taken = _within(ordered, budget_tokens or 0, count)
     nodes = tuple(
         FoundNode(node=node, score=by_id[node.id], rank=rank, chunks=tree.chunks_below(node))
-        for rank, node in enumerate(taken, start=1)
+        for rank, node in enumerate(_best(tree.nodes, by_id, k), start=1)
     )
     return Collapsed(nodes=nodes, ranking=_leaves(nodes, by_id))
 
@@ -305,7 +269,7 @@ def node_cosines(query: str, vectors: NDArray[np.floating]) -> Step[tuple[float,
 
 
 def _by_id(tree: SummaryTree, scores: NodeScores) -> Mapping[str, float]:
-    given = [float(score) for score in (scores(tree.nodes) if callable(scores) else scores)]
+    given = [float(score) for score in scores]
     if len(given) != len(tree.nodes) or not all(map(isfinite, given)):
         raise ParameterError(
             "scores", f"{len(given)} numbers", f"one finite number for each of {len(tree.nodes)} nodes"
@@ -317,33 +281,16 @@ def _best(nodes: Sequence[TreeNode], scores: Mapping[str, float], k: int) -> tup
     return tuple(sorted(nodes, key=lambda node: (-scores[node.id], node.id))[:k])
 
 
-def _within(nodes: Sequence[TreeNode], budget: int, count: Callable[[str], int] | None) -> tuple[TreeNode, ...]:
-    if budget < 1:
-        raise ParameterError("budget_tokens", budget, "an integer >= 1")
-    if count is None:
-        raise ParameterError("count", count, "a function that counts the tokens of a text, with a budget")
-    spent = 0
-    for place, node in enumerate(nodes):
-        spent += count(node.text)
-        if spent > budget:
-            return tuple(nodes[:place])
-    return tuple(nodes)
-
-
 def _leaves(nodes: Sequence[FoundNode], scores: Mapping[str, float]) -> Ranking:
     brought: dict[str, tuple[Chunk, FoundNode]] = {}
     for found in nodes:
         for chunk in sorted(found.chunks, key=lambda chunk: (-scores[chunk.id], chunk.id)):
             brought.setdefault(chunk.id, (chunk, found))
-    hits = (
-        Hit(chunk, 1.0 / place, (_provenance(found),))
-        for place, (chunk, found) in enumerate(brought.values(), start=1)
+    ways = (
+        (chunk, Provenance(route=TREE, rank=by.rank, score=by.score, view="summary" if by.node.made else "raw"))
+        for chunk, by in brought.values()
     )
-    return Ranking.of(hits, Scale.RANK)
-
-
-def _provenance(found: FoundNode) -> Provenance:
-    return Provenance(route=TREE, rank=found.rank, score=found.score, view="summary" if found.node.made else "raw")
+    return Ranking.of((Hit(chunk, 1.0 / place, (way,)) for place, (chunk, way) in enumerate(ways, 1)), Scale.RANK)
 
 
 def _check_k(k: int) -> None:

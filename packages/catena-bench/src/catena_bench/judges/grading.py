@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from catena.evaluation import BankQuestion, Gold
 from catena.evaluation.question_bank import KIND
-from catena.model import EvaluationError, MissingExtraError, ParameterError
+from catena.model import EvaluationError, ParameterError
 
 ClosedKind: TypeAlias = Literal["single", "multiple", "judgement"]
 
@@ -233,7 +233,6 @@ def read_masqa(path: str | Path) -> MasqaBank:
 
     Raises:
         EvaluationError: the file cannot be read, is no table, or has no row with a question; the row is named.
-        MissingExtraError: an .xlsx without openpyxl.
     """
     path = Path(path)
     rows = list(_workbook(path) if path.suffix.lower() == ".xlsx" else _csv(path))
@@ -350,10 +349,8 @@ def _decoded(path: Path, data: bytes) -> str:
 
 
 def _workbook(path: Path) -> Iterator[tuple[int, list[str]]]:
-    try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise MissingExtraError("openpyxl", "catena-bench") from error
+    from openpyxl import load_workbook
+
     try:
         book = load_workbook(path, read_only=True, data_only=True)
         rows: list[Any] = [*book.worksheets[0].iter_rows(values_only=True)] if book.worksheets else []

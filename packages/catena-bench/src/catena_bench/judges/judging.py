@@ -61,13 +61,6 @@ class Round:
     reasoning: str = ""
     failure: str = ""
 
-    def __post_init__(self) -> None:
-        for name, score in (("score_a", self.score_a), ("score_b", self.score_b)):
-            if score is not None and not LOWEST <= score <= HIGHEST:
-                raise ParameterError(name, score, "from 0 to 10")
-        if (self.score_a is None) != (self.score_b is None):
-            raise ParameterError("scores", (self.score_a, self.score_b), "both given, or neither")
-
     @property
     def scores(self) -> Scores | None:
         """The scores of a and b, None without them."""
@@ -210,7 +203,11 @@ def judge_pairs(pairs: Sequence[Pair], *, repeats: int = 1, max_tokens: int = 10
         for first in ("a", "b")
     ]
     replies: list[Any] = list((yield [each.request for each in asked])) if asked else []
-    again = [place for place, reply in enumerate(replies) if _is_refused(reply)]
+    again = [
+        place
+        for place, reply in enumerate(replies)
+        if isinstance(reply, Failed) and isinstance(reply.error, InvalidReplyError)
+    ]
     if again:
         for place, reply in zip(again, (yield [asked[place].request for place in again]), strict=True):
             replies[place] = reply
@@ -276,10 +273,6 @@ def _asked(place: int, pair: Pair, first: Side, repeat: int, max_tokens: int) ->
         answer_two=prompts.shut_in(two, _TAGS) or _NO_ANSWER,
     )
     return _Asked(place, Round(first=first, repeat=repeat), request)
-
-
-def _is_refused(reply: Any) -> bool:
-    return isinstance(reply, Failed) and isinstance(reply.error, InvalidReplyError)
 
 
 def _scored(empty: Round, reply: Any) -> Round:
@@ -436,11 +429,10 @@ def sign_test(wins: int, losses: int) -> float:
 
     `min(1, 2 sum_(i >= max(wins, losses)) C(n, i) / 2^n)` with n = wins + losses; 1 where n is 0.
 
-    Raises:
-        ParameterError: a count is negative.
+    Args:
+        wins: a count >= 0.
+        losses: the same.
     """
-    if min(wins, losses) < 0:
-        raise ParameterError("wins and losses", (wins, losses), "counts >= 0")
     n, most = wins + losses, max(wins, losses)
     ways, tail = comb(n, most), 0
     for i in range(most, n + 1):
@@ -452,15 +444,13 @@ def sign_test(wins: int, losses: int) -> float:
 def wilson_interval(count: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval of a share: `(p + z²/2n ± z sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n)`.
 
-    Raises:
-        ParameterError: not 0 <= count <= n with n >= 1, or the level is not in (0, 1).
+    Args:
+        count: between 0 and n.
+        n: at least 1.
+        level: in (0, 1).
 
     Source: Wilson, Journal of the American Statistical Association 22 (1927), 209-212.
     """
-    if not 0 < level < 1:
-        raise ParameterError("level", level, "a share in (0, 1)")
-    if n < 1 or not 0 <= count <= n:
-        raise ParameterError("count", count, f"between 0 and n >= 1, with n = {n}")
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
     share = count / n
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)

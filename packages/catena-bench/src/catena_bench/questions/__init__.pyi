@@ -4,6 +4,7 @@ from .dataset import QUESTIONS as QUESTIONS
 from .dataset import QuestionType as QuestionType
 from .dataset import ScopeDataset as ScopeDataset
 from .dataset import ScopeQuestion as ScopeQuestion
+from .dataset import is_divided as is_divided
 from .dataset import read_scope_dataset as read_scope_dataset
 from .dataset import type_distribution as type_distribution
 from .dataset import write_scope_dataset as write_scope_dataset

@@ -310,6 +310,11 @@ class ScopeDataset:
         return found
 
 
+def is_divided(sections: Sequence[Section]) -> bool:
+    """Return whether a document was given sections; one without any has the whole of it as its only one."""
+    return len(sections) > 1 or any(section.level for section in sections)
+
+
 def write_scope_dataset(path: str | Path, dataset: ScopeDataset, *, overwrite: bool = False) -> None:
     """Write the two files, packed, into a folder that is made where it is missing.
 
