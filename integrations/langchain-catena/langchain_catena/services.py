@@ -29,6 +29,7 @@ from catena.effects import (
     Embedder,
     Reranker,
     Schemas,
+    as_core,
     caption_of,
     ending_told,
     limit_setting,
@@ -98,14 +99,11 @@ def to_embedder(given: Embeddings | Embedder) -> Embedder:
     Raises:
         ParameterError: they are neither.
     """
-    if isinstance(given, CatenaEmbeddings):
-        return given.embedder
-    if isinstance(given, Embeddings):
-        return LangChainEmbedder(given)
     # not isinstance(…, Embedder): that would ask some models for the length of their vectors
     if isinstance(given, type) or not (hasattr(given, "embed_documents") and hasattr(given, "embed_query")):
         raise ParameterError("embeddings", type(given).__name__, "LangChain's Embeddings, or an embedder of catena")
-    return given
+    embedder: Embedder = as_core("embedder", given)
+    return embedder
 
 
 def services_with(
@@ -125,13 +123,9 @@ def services_with(
         captioner: a chat model that sees.
         or_static: take the shipped embedder where there is none.
     """
-    given = services or Services()
-    if llm is not None:
-        given = replace(given, llm=LangChainLLM(llm))
-    if captioner is not None:
-        given = replace(given, captioner=LangChainCaptioner(captioner))
-    if embeddings is not None:
-        return replace(given, embedder=to_embedder(embeddings))
+    embedder = None if embeddings is None else to_embedder(embeddings)
+    models: dict[str, Any] = {"llm": llm, "captioner": captioner, "embedder": embedder}
+    given = replace(services or Services(), **{name: each for name, each in models.items() if each is not None})
     return replace(given, embedder=_static()) if or_static and given.embedder is None else given
 
 
@@ -314,7 +308,8 @@ def _numbered(texts: Sequence[str]) -> list[Document]:
 
 def to_reranker(given: Reranker | BaseDocumentCompressor | BaseCrossEncoder) -> Reranker:
     """Return a reranker of either kind as the core's."""
-    return LangChainReranker(given) if isinstance(given, BaseDocumentCompressor | BaseCrossEncoder) else given
+    reranker: Reranker = as_core("reranker", given)
+    return reranker
 
 
 def traced(reranker: Reranker) -> Reranker:

@@ -23,8 +23,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.llms import LLM
 from llama_index.core.schema import Document, NodeWithScore
 
-from catena import Chunk, ParameterError, Services, arun, run
-from catena.answering import CitedAnswer, check_answer
+from catena import ParameterError, Services, arun, run
+from catena.answering import check_answer
 from catena.effects import Step
 from catena.evaluation import (
     LogRankRules,
@@ -314,11 +314,7 @@ class CatenaQuoteEvaluator(_Computed):
         """
         if response is None or contexts is None:
             raise EvaluationError("quotes are looked up in contexts. Try: evaluate(response=..., contexts=[...])")
-        chunks = [
-            Chunk(id=str(n), document_id=str(n), position=0, start=0, end=len(text), text=text)
-            for n, text in enumerate(contexts, start=1)
-        ]
-        checked: CitedAnswer = check_answer(response, chunks)
+        checked = check_answer(response, contexts)
         unsupported = [statement.text for statement in checked.unsupported]
         return _quoted(query, response, contexts, checked.coverage, unsupported)
 

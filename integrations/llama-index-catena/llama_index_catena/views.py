@@ -23,7 +23,6 @@ from catena.enrichment import (
     Summaries,
     ViewMaker,
     divided_views,
-    numbered_views,
     views_of_parents,
 )
 from catena.model import SOURCE, TABLE_HEADER, TITLE, digest
@@ -172,16 +171,14 @@ class CatenaViewExtractor(TransformOfStep):
             chunks.sort(key=lambda chunk: chunk.position)
         whole = model.Document(id=document_id, text="", title=title_of(given.values()))
         asked = LlamaIndexLLM(self.llm).identity if self.llm is not None else ""
-        entry, degraded = yield from views_of_parents(
-            whole, chunks, self._own, self._makers, passage_tokens=self.passage_tokens, model=asked, held=held
+        keys, inside, tokens = self.metadata_keys, self.parents == "inside", self.passage_tokens
+
+        def view_of(view: model.View, number: int) -> IndexNode:
+            return view_node(given[view.chunk_id], view, number, metadata_keys=keys, inside=inside)
+
+        return views_of_parents(
+            whole, chunks, self._own, self._makers, view_of, passage_tokens=tokens, model=asked, held=held
         )
-        views: dict[str, list[IndexNode]] = {name: [] for name in given}
-        keys, inside = self.metadata_keys, self.parents == "inside"
-        for view, number in numbered_views(entry):
-            parent = given[view.chunk_id]
-            views[view.chunk_id].append(view_node(parent, view, number, metadata_keys=keys, inside=inside))
-        by_parent = {name: tuple(nodes) for name, nodes in views.items()}
-        return ParentViews(entry=entry, views=by_parent, degraded=degraded)
 
     @property
     def _own(self) -> tuple[OwnView, ...]:

@@ -3,6 +3,11 @@ from .budget import Price as Price
 from .budget import Tariff as Tariff
 from .budget import Usage as Usage
 from .budget import approximate_tokens as approximate_tokens
+from .calls import AwaitedCall as AwaitedCall
+from .calls import ForeignCall as ForeignCall
+from .calls import answered_by as answered_by
+from .calls import called as called
+from .calls import calling as calling
 from .driver import arun as arun
 from .driver import one_state as one_state
 from .driver import run as run
@@ -79,4 +84,5 @@ from .steps import all_together as all_together
 from .steps import answer_of as answer_of
 from .steps import ask as ask
 from .steps import ask_if_known as ask_if_known
+from .steps import embed_texts as embed_texts
 from .steps import together as together

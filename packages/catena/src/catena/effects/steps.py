@@ -15,6 +15,8 @@ from catena.prompts import Prompt
 
 T = TypeVar("T")
 
+TEXTS_OF_BATCH = 256  # in one request for vectors: enough to be quick, few enough to be told of and stopped
+
 CAPTION_TOKENS = 400  # of a caption; three sentences take some 100
 
 Validate: TypeAlias = Callable[[str], object]
@@ -400,6 +402,14 @@ def ask(requests: Sequence[Request]) -> Step[list[Any]]:
         if isinstance(reply, Failed):
             raise reply.error
     return list(replies)
+
+
+def embed_texts(texts: Sequence[str], purpose: str) -> Step[list[Any]]:
+    """Return a row per text, in order; they are asked for in batches, which can be told of and stopped."""
+    starts = range(0, len(texts), TEXTS_OF_BATCH)
+    requests = [Embed(texts=tuple(texts[at : at + TEXTS_OF_BATCH]), purpose=purpose) for at in starts]
+    replies = (yield from ask(requests)) if requests else []
+    return [row for reply in replies for row in reply]
 
 
 def ask_if_known(request: Request) -> Step[Any]:
