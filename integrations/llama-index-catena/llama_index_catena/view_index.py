@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from threading import Lock
 from typing import Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -35,7 +34,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from catena import Chunk, Degraded, ParameterError, Ranking, Scale, Services, arun, run
+from catena import Chunk, Degraded, ParameterError, Ranking, Services, arun, run
 from catena.effects import Retry, Search, Step, answered_by, called, calling
 from catena.enrichment import (
     KEYWORDS,
@@ -66,7 +65,7 @@ from catena.retrieval import (
 )
 from catena.structure import PASSAGE
 from llama_index_catena.components import CoreRetriever, ajournalled, checked_arguments, journalled, tell_degraded
-from llama_index_catena.convert import PROVENANCE, provenance, to_node
+from llama_index_catena.convert import PROVENANCE, provenance, scores_of, to_node
 from llama_index_catena.documents import document_of, text_of
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import carried_node, linked_chunk
@@ -305,19 +304,6 @@ def _place(node: BaseNode) -> str | None:
         return None
     start, end = node.start_char_idx, node.end_char_idx
     return None if start is None or end is None else digest("place", node.ref_doc_id, str(start), str(end), length=32)
-
-
-def scores_of(found: Sequence[NodeWithScore]) -> tuple[list[float], Scale]:
-    """Return scores that rise with likeness: what rises down the list is a distance, and counts negative.
-
-    Where one is missing only the order counts: 1 / rank.
-    """
-    told = [each.score for each in found]
-    scores = [float(score) for score in told if score is not None and isfinite(score)]
-    if len(scores) < len(told):
-        return [1.0 / rank for rank in range(1, len(told) + 1)], Scale.RANK
-    sign = -1.0 if scores and scores[-1] > scores[0] else 1.0
-    return [sign * score for score in scores], Scale.SIMILARITY
 
 
 class _ViewRetriever(VectorIndexRetriever):

@@ -34,7 +34,7 @@ from catena.graph import GraphResult, GraphSearch, widen, widen_without
 from catena.library import BaseLibrary, boxed, check_graph_step, graph_step
 from catena.model import Chain, MissingServiceError, Provenance, Where, mean_direction
 from llama_index_catena.components import CoreRetriever, bundle_of, check_pickles, checked_arguments
-from llama_index_catena.convert import PROVENANCE, notice_node, provenance, to_node
+from llama_index_catena.convert import PROVENANCE, notice_node, provenance, scores_of, to_node
 from llama_index_catena.documents import text_of
 from llama_index_catena.filters import Filters, own_filters, where_of
 from llama_index_catena.graph.building import index_model
@@ -43,7 +43,7 @@ from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import apart, carried_node, linked_chunk, unknown_in
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
 from llama_index_catena.stores import copied, retrieved
-from llama_index_catena.view_index import Parents, fetched, scores_of
+from llama_index_catena.view_index import Parents, fetched
 
 CHAINS = "chains"
 """Key of `provenance(node)` under which the places of a node in chains are."""
