@@ -226,14 +226,14 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
         options = self.search_options(search)
         how = self._how(budget_tokens)
 
-        retriever = self.retriever
-
-        def ranked(query: str) -> Step[Ranking]:
-            return passages.ranking((yield from first_documents(retriever, query)))
-
-        if retriever is None:
+        if self.retriever is None:
             found = yield from boxed(segments_step(query, how, options))
         else:
+            retriever = self.retriever
+
+            def ranked(query: str) -> Step[Ranking]:
+                return passages.ranking((yield from first_documents(retriever, query)))
+
             found = yield from boxed(segments_step(query, how, options, ranked=ranked, place=passages.place))
         return found if most is None else replace(found, segments=_best(found, most))
 

@@ -180,8 +180,8 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
             route = type(self._index or self._retrievers[str(request.view)]).__name__
             return rank_parents(request, find, self._parents_of, route=route, k=self.similarity_top_k)
 
-        handlers = {Search: answered_by("llama-index:views", ranked, services)}
-        return self._step(asked), replace(self._outside, handlers=handlers)
+        handler = answered_by("llama-index:views", ranked, services)
+        return self._step(asked), replace(self._outside, handlers={Search: handler})
 
     def _nodes(self, asked: QueryBundle, found: Ranking) -> list[NodeWithScore]:
         return view_results(found)

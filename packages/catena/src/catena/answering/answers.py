@@ -313,19 +313,19 @@ def check_answer(reply: str, passages: Sequence[Citable | str], *, documents: It
     Raises:
         ParameterError: two passages have one number, or a document is of another version than a passage.
     """
-    passages = [
+    citable: list[Citable] = [
         Chunk(id=str(n), document_id=str(n), position=0, start=0, end=len(each), text=each)
         if isinstance(each, str)
         else each
         for n, each in enumerate(passages, start=1)
     ]
-    given = {source.number: source for source in sources(passages)}
+    given = {source.number: source for source in sources(citable)}
     written = read_reply(reply)
-    quotes = _verified(written.quotes, passages, tuple(documents))
+    quotes = _verified(written.quotes, citable, tuple(documents))
     citations = tuple(
         Citation(quote, given[quote.passage].cited(quote.place) if quote.passage in given else "") for quote in quotes
     )
-    figures = {figure.id: figure for figure in figures_in(passages)}
+    figures = {figure.id: figure for figure in figures_in(citable)}
     named = dict.fromkeys(name for name in _FIGURE.findall(written.text) if name in figures)
     unnamed = _FIGURE.sub(lambda found: "" if found[1] in figures else found[0], written.text)
     checked = check_citations(unnamed, given.keys())
