@@ -38,7 +38,7 @@ from catena.effects import (
     turn_if_local,
     with_limit,
 )
-from catena.model import SchemaRefusedError
+from catena.model import SchemaRefusedError, directed
 from langchain_catena.convert import SCORE, to_core_document
 
 _PLACE = "catena_place"  # metadata key by which a text is known again in what a compressor returns
@@ -148,10 +148,10 @@ class CatenaEmbeddings(Embeddings):
         self.embedder = _static() if embedder is None else embedder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [_directed(row) for row in self.embedder.embed_documents(texts)]
+        return [directed(row) for row in self.embedder.embed_documents(texts)]
 
     def embed_query(self, text: str) -> list[float]:
-        return _directed(self.embedder.embed_query(text))
+        return directed(self.embedder.embed_query(text))
 
 
 class LangChainLLM(_InTurn):
@@ -331,13 +331,6 @@ def traced(reranker: Reranker) -> Reranker:
     if is_async:
         made.ascore = lambda query, texts: call.ainvoke({"query": query, "texts": list(texts)})
     return made
-
-
-def _directed(row: NDArray[np.float32]) -> list[float]:
-    """Return a row as LangChain has it; one of zeros in the direction of all axes, at unit length."""
-    if len(row) and not np.any(row):
-        return [float(len(row) ** -0.5)] * len(row)
-    return [float(number) for number in row]
 
 
 def _unit(rows: Sequence[Sequence[float]]) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ failed comes back as a `Failed` value. `yield from` composes steps as `await` co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -413,6 +413,41 @@ def embed_texts(
     requests = [Embed(texts=batch, kind=kind, purpose=purpose) for batch in batches]
     replies = (yield from ask(requests)) if requests else []
     return [row for reply in replies for row in reply]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ForeignCall:
+    """One call of a user's own object, by threads or by asyncio; the reply is what it returns.
+
+    `catena.effects.calling` answers it.
+
+    Attributes:
+        do: makes it.
+        ado: makes it on an event loop.
+        purpose: in messages and progress.
+        waited_for: whether a question waits for it.
+    """
+
+    do: Callable[[], Any]
+    ado: Callable[[], Awaitable[Any]]
+    purpose: str = "store"
+    waited_for: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AwaitedCall:
+    """One call of a user's own coroutine function; without an event loop it is awaited on one of the core's."""
+
+    ado: Callable[[], Awaitable[Any]]
+    purpose: str = "store"
+
+
+def called(
+    do: Callable[[], Any], ado: Callable[[], Awaitable[Any]], *, purpose: str = "store", waited_for: bool = False
+) -> Step[Any]:
+    """Make one call, see `ForeignCall`, and return its reply."""
+    (reply,) = yield from ask([ForeignCall(do=do, ado=ado, purpose=purpose, waited_for=waited_for)])
+    return reply
 
 
 def ask_if_known(request: Request) -> Step[Any]:
