@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -332,7 +332,7 @@ def _integer(metadata: Mapping[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-_OF_NODES = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT, NodeRelationship.PARENT, NodeRelationship.CHILD)
+_OF_NODES = {NodeRelationship.PREVIOUS, NodeRelationship.NEXT, NodeRelationship.PARENT, NodeRelationship.CHILD}
 
 
 def with_uuids(nodes: Iterable[BaseNode]) -> list[BaseNode]:
@@ -346,16 +346,18 @@ def with_uuids(nodes: Iterable[BaseNode]) -> list[BaseNode]:
     Returns:
         Copies; PREVIOUS, NEXT, PARENT, CHILD and the `index_id` of an `IndexNode` name the new ids.
     """
-    return [_renamed(node) for node in nodes]
+    return [renamed(node, as_uuid(node.node_id), as_uuid) for node in nodes]
 
 
-def _renamed(node: BaseNode) -> BaseNode:
-    links = {kind: _link(at) if kind in _OF_NODES else at for kind, at in node.relationships.items()}
-    leads = {"index_id": as_uuid(node.index_id)} if isinstance(node, IndexNode) else {}
-    return node.model_copy(update={"id_": as_uuid(node.node_id), "relationships": links, **leads})
+def renamed(node: BaseNode, name: str, name_of: Callable[[str], str]) -> BaseNode:
+    """Return a copy under another id, which names other nodes by theirs."""
 
+    def link(at: RelatedNodeInfo) -> RelatedNodeInfo:
+        return at.model_copy(update={"node_id": name_of(at.node_id)})
 
-def _link(at: RelatedNodeInfo | Sequence[RelatedNodeInfo]) -> RelatedNodeInfo | list[RelatedNodeInfo]:
-    if isinstance(at, RelatedNodeInfo):
-        return at.model_copy(update={"node_id": as_uuid(at.node_id)})
-    return [each.model_copy(update={"node_id": as_uuid(each.node_id)}) for each in at]
+    links = dict(node.relationships)
+    for kind in _OF_NODES & links.keys():
+        at = links[kind]
+        links[kind] = link(at) if isinstance(at, RelatedNodeInfo) else [link(each) for each in at]
+    leads = {"index_id": name_of(node.index_id)} if isinstance(node, IndexNode) else {}
+    return node.model_copy(update={"id_": name, "relationships": links, **leads})
