@@ -46,7 +46,7 @@ BESIDES = {
     ),
     "ImportError": ("catena/parsing/readers.py",),  # which the reading process tells
     "TypeError": ("catena/store/", "catena/model/values.py", "catena/testing/"),
-    "AttributeError": ("catena/__init__.py", "catena/testing/"),
+    "AttributeError": ("catena/__init__.py", "catena/retrieval/foreign.py", "catena/testing/"),
     "AssertionError": ("catena/testing/",),
     "NotImplementedError": ("llama_index_catena/",),  # of a base class, where `abstractmethod` would show in traces
     "LookupError": ("catena/testing/",),

@@ -12,7 +12,7 @@ from catena import run
 from catena.effects import Search, Services, Step
 from catena.enrichment import (
     Keywords,
-    Moves,
+    MadeViews,
     ParentViews,
     Summaries,
     ViewChanges,
@@ -20,11 +20,10 @@ from catena.enrichment import (
     add_views,
     delete_views,
     divided_views,
-    numbered_views,
     replace_views,
     views_of_parents,
 )
-from catena.model import Chunk, Document, DuplicateDocumentError, Entry, ParameterError, ServiceError, View
+from catena.model import Chunk, Document, DuplicateDocumentError, ParameterError, ServiceError
 from catena.retrieval import FoundViews, rank_parents, search_kind
 
 
@@ -37,12 +36,29 @@ def test_own_views_come_first_in_one_order_and_others_as_they_are_given() -> Non
             divided_views(wrong, "llm")  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
+class Given:
+    """Gives chunks views of its kind: those of their ids."""
+
+    kind: str
+    texts: Mapping[str, Sequence[str]]
+    asks_model = False
+    version = "1"
+
+    def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
+        yield from ()
+        return MadeViews(texts=tuple(tuple(self.texts.get(each.id, ())) for each in chunks))
+
+
 def test_views_are_numbered_by_parent_and_kind_and_blank_ones_are_left_out() -> None:
-    texts = [("a", "raw", "x"), ("a", "raw", " "), ("a", "raw", "y"), ("a", "headed", "x"), ("b", "raw", "x")]
-    views = tuple(View(chunk_id=parent, kind=kind, text=text) for parent, kind, text in texts)
-    entry = Entry(document=Document(id="d", text=""), sections=(), chunks=(chunk("a"), chunk("b")), views=views)
-    numbered = [(view.chunk_id, view.kind, view.text, number) for view, number in numbered_views(entry)]
-    assert numbered == [("a", "raw", "x", 0), ("a", "raw", "y", 1), ("a", "headed", "x", 0), ("b", "raw", "x", 0)]
+    makers = [Given("own", {"a": ["x", "y"], "b": ["x"]}), Given("other", {"a": ["x"]})]
+    step = views_of_parents(
+        Document(id="d", text=""), [chunk("a", "A"), chunk("b", " ")], ["raw"], makers,
+        lambda view, number: (view.kind, view.text, number), passage_tokens=9, model="",
+    )  # fmt: skip
+    assert run(step, Services()).views == {
+        "a": (("raw", "A", 0), ("own", "x", 0), ("own", "y", 1), ("other", "x", 0)), "b": (("own", "x", 0),)
+    }  # fmt: skip
 
 
 # Rankings of parents.
@@ -122,6 +138,8 @@ class Kept:
     version: str = "1"
     known: dict[str, ViewRecord] = field(default_factory=dict)
     made_of: list[str] = field(default_factory=list)
+    parents: dict[str, Chunk] = field(default_factory=dict)
+    views: set[str] = field(default_factory=set)
 
     def records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
         yield from ()
@@ -133,42 +151,60 @@ class Kept:
     def made(self, source: str, parents: Sequence[Chunk], held: object) -> Step[tuple[ParentViews[str], dict]]:
         self.made_of.append(source)
         whole = Document(id=source, text="")
-        entry, degraded = yield from views_of_parents(whole, parents, ["raw"], (), passage_tokens=9, model="")
-        views = {each.id: (f"{each.id}: {each.text}",) for each in parents}
-        by_id = {view: view for found in views.values() for view in found}
-        return ParentViews(entry=entry, views=views, degraded=degraded), by_id
+        made = yield from views_of_parents(
+            whole, parents, ["raw"], (), lambda view, _: f"{view.chunk_id}: {view.text}", passage_tokens=9, model=""
+        )
+        return made, {view: view for found in made.views.values() for view in found}
 
-    def moved(
-        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, Chunk], views: Mapping[str, str]
-    ) -> Step[ViewChanges]:
+    def noted(self, record: ViewRecord) -> Step[None]:
         yield from ()
-        moves = Moves.between(old, new)
-        assert set(moves.parents_written) <= set(parents)
-        assert set(moves.views_added) <= set(views)
-        self.known.pop(old.source, None)
-        if new.parents:
-            self.known[old.source] = new
-        return ViewChanges(views_added=len(moves.views_added), views_deleted=len(moves.views_deleted))
+        self.known[record.source] = record
+
+    def forgotten(self, record: ViewRecord) -> Step[None]:
+        yield from ()
+        del self.known[record.source]
+
+    def parents_kept(self, parents: Mapping[str, Chunk]) -> Step[None]:
+        yield from ()
+        self.parents |= parents
+
+    def parents_dropped(self, ids: Sequence[str]) -> Step[None]:
+        yield from ()
+        for name in ids:
+            del self.parents[name]
+
+    def views_added(self, views: Mapping[str, str], *, again: bool) -> Step[int]:
+        yield from ()
+        assert again or not views.keys() & self.views
+        self.views |= views.keys()
+        return len(views)
+
+    def views_dropped(self, ids: Sequence[str]) -> Step[int]:
+        yield from ()
+        assert all(record.whole is False for record in self.known.values() if set(record.views) & set(ids))
+        self.views -= set(ids)
+        return len(ids)
 
 
 def test_only_what_changed_is_made_anew_and_what_only_moved_is_written_without() -> None:
     stores = Kept()
     first = {"d": {"a": chunk("a"), "b": chunk("b", position=1)}}
-    assert run(add_views(stores, first), Services()) == ViewChanges(views_added=2)
+    assert run(add_views(stores, first), Services()) == ViewChanges(views_added=2, parents_written=2)
     with pytest.raises(DuplicateDocumentError):
         run(add_views(stores, {"e": {"x": chunk("x")}, **first}), Services())
     assert list(stores.known) == ["d"]  # nothing was changed
     assert run(replace_views(stores, first), Services()) == ViewChanges(views_kept=2)
     moved = {"d": {"a": chunk("a", position=4), "b": chunk("b", position=5)}}
-    assert run(replace_views(stores, moved), Services()) == ViewChanges()
+    assert run(replace_views(stores, moved), Services()) == ViewChanges(views_kept=2, parents_written=2)
     assert stores.made_of == ["d"]
     assert stores.known["d"].parents["a"].startswith("4")
     changes = run(replace_views(stores, {"d": {"a": chunk("a")}}), Services())
-    assert (changes, stores.made_of) == (ViewChanges(views_deleted=1), ["d", "d"])
+    changed = ViewChanges(views_deleted=1, views_kept=1, parents_written=1, parents_deleted=1)
+    assert (changes, stores.made_of, list(stores.parents), len(stores.views)) == (changed, ["d", "d"], ["a"], 1)
     stores.version = "2"
     run(replace_views(stores, {"d": {"a": chunk("a")}}), Services())
     assert stores.made_of == ["d"] * 3
     run(replace_views(stores, {"e": {"x": chunk("x")}}, ["d", "e"]), Services())
     assert list(stores.known) == ["e"]  # `d` was read, and gave nothing
-    assert run(delete_views(stores, ["e", "unknown"]), Services()) == ViewChanges(views_deleted=1)
-    assert not stores.known
+    assert run(delete_views(stores, ["e", "unknown"]), Services()) == ViewChanges(views_deleted=1, parents_deleted=1)
+    assert (stores.known, stores.parents, stores.views) == ({}, {}, set())

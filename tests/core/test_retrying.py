@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import pytest
@@ -388,6 +389,11 @@ def test_a_run_that_is_cut_short_by_the_budget_counts_what_a_model_spent_beyond_
         ({"stopReason": "content_filtered"}, "content_filter"), ({"done_reason": "refusal"}, "refusal"),
         ({"status": "failed"}, "error"), ({"finish_reason": None, "completion_reason": "eos"}, "stop"),
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"status": "completed", "incomplete_details": None}, "stop"), ({"finish_reason": "tool_calls"}, "stop"),
+        ({"finish_reason": None, "stop_reason": "max_tokens"}, "length"),
+        ({"finish_reason": "SAFETY"}, "content_filter"),
+        ({"finish_reason": Enum("FinishReason", {"MAX_TOKENS": 2})(2)}, "length"),
     ],
 )  # fmt: skip
 def test_how_a_reply_ended_is_known_in_the_words_of_any_service(said, ending):

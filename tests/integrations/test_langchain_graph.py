@@ -227,26 +227,16 @@ def test_a_library_without_a_graph_says_how_it_gets_one(tmp_path: Path) -> None:
 # Async, callbacks, pipelines.
 
 
-async def test_all_ways_are_the_same_in_async_and_do_not_block(
-    own: dict[str, Any], store: InMemoryVectorStore, manuals: Library
+async def test_the_core_is_asked_the_same_in_async_also_where_the_retriever_fails(
+    own: dict[str, Any], manuals: Library
 ) -> None:
-    retrievers = [
-        lc.CatenaGraphRetriever(library=manuals, k=4),
-        lc.CatenaGraphRetriever(library=manuals, retriever=lc.CatenaRetriever(library=manuals), k=4),
-        lc.CatenaGraphRetriever(vectorstore=store, graph=own["graph"], k=4),
-        lc.CatenaGraphRetriever(retriever=Broken(), k=4, **own),
-    ]
+    retrievers = [lc.CatenaGraphRetriever(library=manuals, k=4), lc.CatenaGraphRetriever(retriever=Broken(), **own)]
     for retriever in retrievers:
         chain = retriever | lc.format_chains
-        expected, result, text = retriever.invoke(LEAD), retriever.result(LEAD), chain.invoke(LEAD)
+        result, text = retriever.result(LEAD), chain.invoke(LEAD)
         with blockbuster_ctx(["catena", "langchain_catena"]):
-            assert await retriever.ainvoke(LEAD) == expected
             assert await retriever.aresult(LEAD) == result
             assert await chain.ainvoke(LEAD) == text
-    for wider in (lc.CatenaChainCompressor(library=manuals, k=4), lc.CatenaChainCompressor(k=4, **own)):
-        expected = wider.compress_documents(passages()[:2], RIVER)
-        with blockbuster_ctx(["catena", "langchain_catena"]):
-            assert await wider.acompress_documents(passages()[:2], RIVER) == expected
 
 
 async def test_the_inner_retriever_and_the_model_are_children_of_the_run(own: dict[str, Any]) -> None:

@@ -214,18 +214,6 @@ def test_a_budget_returns_what_says_most(sections: Library, views: ViewSearch | 
     assert few.invoke(QUESTION, k=2) != few.invoke(QUESTION, k=0) == []
 
 
-async def test_all_ways_are_the_same_in_async_and_in_a_chain(sections: Library) -> None:
-    ways: list[dict[str, Any]] = [{}, {"views": ViewSearch()}, {"budget_tokens": 200}]
-    ways.append({"views": ViewSearch(), "budget_tokens": 200})
-    for retriever in (lc.CatenaSectionRetriever(library=sections, **options) for options in ways):
-        chain = retriever | RunnableLambda(lambda found: [each.page_content for each in found])
-        expected, ranking, texts = retriever.invoke(QUESTION), retriever.ranking(QUESTION), chain.invoke(QUESTION)
-        with blockbuster_ctx(["catena", "langchain_catena"]):
-            assert await retriever.ainvoke(QUESTION) == expected
-            assert await retriever.aranking(QUESTION) == ranking
-            assert await chain.ainvoke(QUESTION) == texts
-
-
 # Any retriever as a route.
 
 FOUND = [

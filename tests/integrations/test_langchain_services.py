@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,34 +15,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from catena.effects import Budget, Complete, Services, ask, ending_told, run
+from catena.effects import Budget, Complete, Services, ask, run
 from langchain_catena import CatenaEmbeddings, CatenaRetriever, LangChainEmbedder, LangChainLLM
-
-FINISH = Enum("FinishReason", {"MAX_TOKENS": 2, "STOP": 1})
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ({"finish_reason": "tool_calls"}, "stop"),
-        ({"finish_reason": "eos_token"}, "stop"),
-        ({"finish_reason": None, "stop_reason": "max_tokens"}, "length"),
-        ({"stopReason": "max_tokens"}, "length"),
-        ({"done_reason": "length"}, "length"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
-        ({"status": "completed", "incomplete_details": None}, "stop"),
-        ({"finish_reason": "model_length"}, "length"),
-        ({"finish_reason": FINISH.MAX_TOKENS}, "length"),  # type: ignore[attr-defined]
-        ({"completion_reason": "LENGTH"}, "length"),
-        ({"finish_reason": "SAFETY"}, "content_filter"),
-        ({"stop_reason": "refusal"}, "refusal"),
-        ({"status": "failed"}, "error"),
-        ({}, "stop"),
-    ],
-)
-def test_why_a_reply_ended_is_read_from_the_word_of_any_service(said: dict[str, Any], expected: str) -> None:
-    assert ending_told(said) == expected
 
 
 class Chat(BaseChatModel):

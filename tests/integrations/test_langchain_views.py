@@ -251,7 +251,7 @@ def test_a_missing_parent_is_told_and_takes_no_place(stores, caplog) -> None:
     assert gone not in {each.id for each in found}
     assert gone in found[0].metadata["catena"]["degraded"][0]
     assert [(name, data["what"]) for name, data in events.seen] == [("catena_degraded", "view headed: parents")]
-    assert "the docstore lacks 1" in caplog.text
+    assert "1 that views lead to are missing where parents are kept" in caplog.text
 
 
 def test_parents_come_from_any_store_or_function(stores, tmp_path) -> None:

@@ -326,26 +326,3 @@ async def test_async_work_has_spans_as_sync_work_has() -> None:
     for start, end in (("ReRankStartEvent", "ReRankEndEvent"), ("RetrievalStartEvent", "RetrievalEndEvent")):
         assert names.count(start) == names.count(end) > 0
     assert names.count("ReRankStartEvent") == 3
-
-
-# Fusion of LlamaIndex's own retrievers.
-
-
-async def test_retrievers_are_fused_by_weight_and_one_that_fails_is_told() -> None:
-    one, two = (TextNode(id_=name, text=name) for name in "ab")
-
-    class Failing(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[Any]:
-            raise ConnectionError("gone")
-
-    routes: dict[str, BaseRetriever] = {"dense": Finding([(one, 0.9)]), "x": Finding([(two, 5.0)])}
-    for weights, best in (({"dense": 0.9, "x": 0.1}, "a"), ({"dense": 0.1, "x": 0.9}, "b")):
-        assert adapters.CatenaRetriever.over(routes, weights=weights).retrieve("q")[0].node.node_id == best
-    before = [node.to_dict() for node in (one, two)]
-    with listening() as told:
-        found = await adapters.CatenaRetriever.over(
-            {**routes, "gone": Failing()}, weights={"x": 2.0}, similarity_top_k=1
-        ).aretrieve("q")
-    assert [node.to_dict() for node in (one, two)] == before
-    assert [each.node.node_id for each in found] == ["b"]
-    assert [event.what for event in told.events if event.class_name() == "RouteDegradedEvent"] == ["route gone"]

@@ -11,6 +11,7 @@ from math import cos, radians
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
 from graph_fakes import FakeGraph
@@ -25,8 +26,9 @@ from llama_index_graphs import HOW, QUESTION, TEXTS, Finding, graph, nodes
 from llama_index_spans import listening
 from llama_index_views import Counted, index_of
 
-from catena import FilterError, Library, ParameterError
+from catena import FilterError, Journal, Library, ParameterError, Services, run
 from catena.answering import ChainReading
+from catena.effects import Embed, ask
 from catena.graph import GraphSearch, SimilarityScorer, WalkOptions
 from catena.model import MENTION, NAME, SEMANTIC, STRUCTURAL, LibraryError, ServiceError, fields_of, matches
 from catena.testing import FakeEmbedder
@@ -234,6 +236,20 @@ def test_questions_by_another_model_than_the_graphs_are_refused() -> None:
     made = CatenaGraphRetriever(retriever=index, graph=build_graph(index), embed_model=FakeEmbedder(dim=9))
     with pytest.raises(ParameterError, match="vectors have 64 numbers"):
         made.retrieve(CHAINED)
+
+
+def test_a_journal_keeps_the_vector_of_a_question_and_not_of_the_texts_in_its_place(tmp_path: Path) -> None:
+    embedder = FakeEmbedder(dim=32)
+    with Journal.open(tmp_path / "journal") as journal:
+        services = Services(journal=journal)
+        with Library.open(tmp_path / "library", embedder=embedder, services=services) as library:
+            (tmp_path / "m.md").write_text("# M\n\nThe cover takes six screws.\n", encoding="utf-8")
+            library.index(tmp_path / "m.md")
+            library.build_graph()
+            retriever = CatenaGraphRetriever(library, how=HOW)
+            retriever.retrieve(QueryBundle("cover", custom_embedding_strs=["screws", "six"]))
+            (rows,) = run(ask([Embed(texts=("cover",), kind="query")]), library.services)
+    assert np.array_equal(rows[0], embedder.embed_query("cover"))
 
 
 def only(*parts: Any, condition: FilterCondition = FilterCondition.AND) -> MetadataFilters:

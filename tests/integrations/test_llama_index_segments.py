@@ -202,14 +202,6 @@ def test_a_fit_of_another_reranker_is_refused() -> None:
         adapters.CatenaRerank(FakeReranker(), calibration=other)
 
 
-def test_it_is_written_down_by_what_it_is() -> None:
-    written = adapters.CatenaRerank(ByLength(), calibration=COHERE, top_n=3).to_dict()
-    assert written["class_name"] == "CatenaRerank"
-    assert written["reranker"] == "llama-index:ByLength/by-length"
-    assert written["calibration"] == {"kind": "BetaCDF", "a": 0.4, "b": 0.4}
-    assert adapters.CatenaRerank.from_dict(written, reranker=ByLength()).to_dict() == written
-
-
 TEXTS = [f"{letter * 699}\n" for letter in "abcdefgh"]  # of the reference length: every length factor is 1
 QUERY = "what?"
 

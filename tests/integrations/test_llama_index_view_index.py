@@ -13,7 +13,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.schema import BaseNode, IndexNode
+from llama_index.core.schema import BaseNode, IndexNode, NodeRelationship
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
 from llama_index_views import BODIES, HOUSING, SEAL, Counted, Texts, index_of, llm, manual, sections_of
@@ -210,6 +210,13 @@ def test_content_ids_say_what_a_node_is_and_not_where() -> None:
     assert nodes[0].next_node.node_id == nodes[1].node_id
     assert nodes[1].prev_node is not None
     assert nodes[1].prev_node.node_id == nodes[0].node_id
+    above, below = sections_of()[:2]
+    above.relationships[NodeRelationship.CHILD] = [below.as_related_node_info()]
+    below.relationships[NodeRelationship.PARENT] = above.as_related_node_info()
+    above, below = with_content_ids([above, below])
+    assert [child.node_id for child in above.child_nodes or ()] == [below.node_id]
+    assert below.parent_node is not None
+    assert below.parent_node.node_id == above.node_id
     twice = with_content_ids([*sections_of(), *sections_of()])
     assert len({node.node_id for node in twice}) == 2 * len(BODIES)
     titled = with_content_ids(sections_of(manual(title="Another")))

@@ -59,7 +59,7 @@ def test_nodes_under_uuids_lead_where_they_led() -> None:
         ([0.5, 0.5], [0.5, 0.5]),
         ([0.4, 0.9, 0.1], [0.9, 0.4, 0.1]),  # in no order: similarities
         ([0.3], [0.3]),
-        ([0.9, None], [-1.0, -2.0]),
+        ([0.9, None], [1.0, 0.5]),
     ],
 )
 def test_scores_that_rise_down_a_list_are_distances(scores: list[float | None], counted: list[float]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from numbers import Real
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
@@ -21,10 +19,11 @@ from catena.answering import (
     VerifiedQuote,
     chain_answer,
     chain_context,
+    chains_of_places,
 )
 from catena.effects import Step
 from catena.library import BaseLibrary, answer_from_step
-from catena.model import Chain, Edge, Hop
+from catena.model import Chain
 from catena.retrieval import Queries, decompose, generate_queries
 from langchain_catena.convert import NO_OFFSETS, is_unknown, told_of
 from langchain_catena.places import PlaceKeys, lenient_hits, passages_in, source_name, to_linked, unknown_of
@@ -41,26 +40,6 @@ NODE = "chunk_id"
 """Key in `metadata["catena"]` of the id that the graph has a document under, as `came_from` of others names it."""
 
 
-def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
-    """Return by chunk id its places in chains, as values that JSON can write."""
-    places: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for number, chain in enumerate(chains, start=1):
-        for place, hop in enumerate(chain.hops, start=1):
-            edge = hop.edge or Edge(weights={})
-            places[hop.chunk.id].append(
-                {
-                    "chain": number,
-                    "hop": place,
-                    "score": float(hop.score),
-                    "came_from": hop.came_from,
-                    "edges": {kind: float(weight) for kind, weight in edge.weights.items()},
-                    "shared": {kind: list(words) for kind, words in edge.words.items()},
-                    "words": list(hop.words),
-                }
-            )
-    return dict(places)
-
-
 def chains_of(documents: Sequence[Document]) -> tuple[Chain, ...]:
     """Return the chains that documents of `CatenaGraphRetriever` or `CatenaChainCompressor` stand in.
 
@@ -70,25 +49,8 @@ def chains_of(documents: Sequence[Document]) -> tuple[Chain, ...]:
         documents: in any order, and whatever is left of them after another stage; a chain keeps the hops that are
             there. One that stands in no chain is a chain of itself alone, behind the others.
     """
-    chains: dict[int, dict[int, Hop]] = defaultdict(dict)
-    alone: list[Chain] = []
-    for document in passages_in(documents):
-        chunk, places = _chunk(document), _told_places(document)
-        for place in places:
-            edge = Edge(weights=place["edges"], words={kind: tuple(words) for kind, words in place["shared"].items()})
-            came_from = str(place["came_from"])
-            hop = Hop(
-                chunk=chunk,
-                score=float(place["score"]),
-                came_from=came_from,
-                edge=edge if came_from else None,
-                words=tuple(place["words"]),
-            )
-            chains[place["chain"]].setdefault(place["hop"], hop)
-        if not places:
-            alone.append(Chain((Hop(chunk=chunk, score=0.0),)))
-    walked = (Chain(tuple(hops[place] for place in sorted(hops))) for _, hops in sorted(chains.items()))
-    return (*walked, *alone)
+    passages = passages_in(documents)
+    return chains_of_places((_chunk(document), told_of(document).get(CHAINS)) for document in passages)
 
 
 def format_chains(documents: Sequence[Document], reading: ChainReading | None = None) -> str:
@@ -120,25 +82,6 @@ def _chunk(document: Document) -> Chunk:
     found = to_linked(document, PlaceKeys(), name=source_name(document)).chunk
     name = told_of(document).get(NODE)
     return replace(found, id=name) if isinstance(name, str) and name else found
-
-
-def _told_places(document: Document) -> list[Mapping[str, Any]]:
-    """Return what a document says of its places in chains, without what is no such thing."""
-    places = told_of(document).get(CHAINS)
-    return [place for place in places if _is_place(place)] if isinstance(places, list | tuple) else []
-
-
-_PLACE = {"chain": int, "hop": int, "score": Real, "came_from": str, "words": Sequence}
-_PLACE |= {"edges": Mapping, "shared": Mapping}
-
-
-def _is_place(place: object) -> bool:
-    return (
-        isinstance(place, Mapping)
-        and all(isinstance(place.get(key), kind) for key, kind in _PLACE.items())
-        and all(isinstance(weight, Real) for weight in place["edges"].values())
-        and all(isinstance(words, Sequence) for words in place["shared"].values())
-    )
 
 
 def segment_answer_chain(

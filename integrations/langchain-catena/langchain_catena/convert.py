@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 
 from catena import model
 from catena.answering import readable
-from catena.formatting import FidelityReport, Formatted
+from catena.formatting import Formatted
 from catena.model import SOURCE, TITLE, Parsed, citation, digest, place_metadata
 from catena.retrieval import found_by
 from catena.segments import Extraction, SegmentHit
@@ -260,7 +260,7 @@ def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
     if unread := [str(note.page) for note in parsed.notes if note.lost]:
         metadata["unread_pages"] = ", ".join(unread)
     metadata |= _pages(document.text, document.page_starts, document.page_labels)
-    return Document(id=document.id, page_content=document.text, metadata=metadata | _fidelity(formatted.fidelity))
+    return Document(id=document.id, page_content=document.text, metadata=metadata | formatted.fidelity.as_metadata())
 
 
 def join_pages(documents: Sequence[Document]) -> list[Document]:
@@ -290,18 +290,6 @@ def _pages(text: str, starts: Sequence[int], labels: Sequence[str]) -> dict[str,
         return {}
     said = {"total_pages": len(starts), PAGE_OFFSETS: " ".join(map(str, (*starts, len(text))))}
     return {**said, PAGE_LABELS: json.dumps(labels)} if labels else said
-
-
-def _fidelity(report: FidelityReport) -> dict[str, Any]:
-    if not report.pages:
-        return {}
-    states, summary = report.states, report.as_json()["summary"]
-    return {
-        "pages_by_model": states["llm"],
-        "pages_asked_again": states["re-asked"],
-        "pages_from_layout": states["layout"],
-        **{f"fidelity_{share}": summary[share]["min"] for share in ("recall", "precision", "order")},
-    }
 
 
 def _page_starts(metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:

@@ -13,14 +13,12 @@ from catena import Degraded, ParameterError, Services, model
 from catena.effects import Step
 from catena.enrichment import (
     CaptionedFigures,
-    CodeDetector,
     Detector,
     Entities,
     FigureContext,
-    LLMDetector,
-    RecognizerDetector,
     caption_figures,
     detect_entities,
+    usual_detectors,
 )
 from catena.model import CAPTION, Figure
 from langchain_catena.base import CatenaBaseTransformer, warn
@@ -65,7 +63,9 @@ class CatenaEntityTransformer(CatenaBaseTransformer):
         on_error: Literal["raise", "degrade"] = "degrade",
     ) -> None:
         self.llm, self.services, self.on_error = llm, services, on_error
-        self.detectors = _usual(self._services()) if detectors is None else tuple(detectors)
+        asked = self._services()
+        usual = usual_detectors(llm=asked.llm is not None, recognizer=asked.recognizer is not None)
+        self.detectors = usual if detectors is None else tuple(detectors)
         if not self.detectors or not all(isinstance(each, Detector) for each in self.detectors):
             raise ParameterError("detectors", detectors, "at least one detector")
 
@@ -82,15 +82,6 @@ class CatenaEntityTransformer(CatenaBaseTransformer):
     def _transformed(self, given: Sequence[Document], found: Entities) -> list[Document]:
         warn(found.degraded)
         return [_with_entities(document, terms) for document, terms in zip(given, found.terms, strict=True)]
-
-
-def _usual(services: Services) -> tuple[Detector, ...]:
-    asked: list[Detector] = [CodeDetector()]
-    if services.llm is not None:
-        asked.append(LLMDetector())
-    if services.recognizer is not None:
-        asked.append(RecognizerDetector())
-    return tuple(asked)
 
 
 def _with_entities(document: Document, terms: Sequence[str]) -> Document:

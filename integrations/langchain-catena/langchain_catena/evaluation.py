@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseLanguageModel
 
-from catena import Chunk, ParameterError, Services, arun
+from catena import ParameterError, Services, arun
 from catena.answering import check_answer
 from catena.evaluation import (
     AnswerMeasure,
@@ -362,11 +362,7 @@ def quote_evaluator(*, answer: str = "answer", documents: str = "documents", key
         if "coverage" in outputs:
             return _quoted(key, outputs["coverage"], outputs.get("unsupported", ()))
         texts = [_text(each) for each in of_key(outputs, documents, "the target's outputs")]
-        chunks = [
-            Chunk(id=str(n), document_id=str(n), position=0, start=0, end=len(text), text=text)
-            for n, text in enumerate(texts, start=1)
-        ]
-        checked = check_answer(str(said), chunks)
+        checked = check_answer(str(said), texts)
         return _quoted(key, checked.coverage, [statement.text for statement in checked.unsupported])
 
     return named(evaluator, key)

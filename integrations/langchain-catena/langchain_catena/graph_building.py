@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseLanguageModel
 from numpy.typing import NDArray
 
 from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import Embed, Embedder, Step, all_together, ask
+from catena.effects import Embedder, Step, all_together, embed_texts
 from catena.enrichment import GraphKeywords, keywords_of_view, make_views
 from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
 from catena.model import TITLE
@@ -24,7 +24,6 @@ from langchain_catena.convert import CHUNK_ID, POSITION, PROVENANCE, SCORE, scal
 from langchain_catena.places import PlaceKeys, content_id, content_of, source_name, to_linked
 from langchain_catena.services import services_with
 
-_BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 _log = logging.getLogger(__name__)
 _CONTENT = "langchain_content"  # key, in the graph alone, of the content where that is not the chunk's exact text
 _NESTED = "langchain_nested"  # of the metadata that a chunk cannot hold, as JSON; also says that this was a document
@@ -232,14 +231,12 @@ def _nodes(
     if maker is not None:
         keywords |= yield from _made(maker, [chunk for chunk in chunks if chunk.id not in keywords])
     texts = [document.page_content for document in documents]
-    batches = [tuple(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
-    replies = (yield from ask([Embed(texts=batch, purpose="graph") for batch in batches])) if batches else ()
-    rows = [np.asarray(reply, dtype=np.float32) for reply in replies]
+    rows = yield from embed_texts(texts, "graph")
     nodes = [
         node_of(chunk, keywords=keywords.get(chunk.id), titles=titles_of(document, keys))
         for chunk, document in zip(chunks, documents, strict=True)
     ]
-    return nodes, np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
+    return nodes, np.asarray(rows, dtype=np.float32).reshape(len(rows), -1 if rows else 0)
 
 
 def _ids(documents: Sequence[Document], keys: NodeKeys) -> list[str]:

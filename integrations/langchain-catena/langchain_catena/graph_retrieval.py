@@ -12,17 +12,18 @@ from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, InstanceOf, model_validator
 
-from catena import CatenaError, Chunk, Degraded, FilterError, Hit, ParameterError, Ranking, Scale, Services
-from catena.effects import Failed, FetchById, Graph, Step, ask
-from catena.graph import GraphResult, GraphSearch, widen
+from catena import CatenaError, Chunk, Degraded, FilterError, Hit, ParameterError, Ranking, Services
+from catena.answering import chain_places
+from catena.effects import FetchById, Graph, Step, ask, calling
+from catena.graph import GraphResult, GraphSearch, widen, widen_without
 from catena.library import boxed, check_graph_step, graph_step
 from catena.model import MissingServiceError, Provenance, Where, compiled, fields_of
-from langchain_catena.answering import CHAINS, NODE, chain_places
+from langchain_catena.answering import CHAINS, NODE
 from langchain_catena.base import CatenaBaseCompressor, CatenaBaseRetriever, LibraryField, warn
 from langchain_catena.convert import to_chunk, to_document, told_of, with_told
 from langchain_catena.graph_building import NodeKeys, from_graph_chunk, node_id, node_ids, to_graph_chunk
 from langchain_catena.places import passages_in, ranked
-from langchain_catena.retriever_routes import AskRetriever, first_ranking
+from langchain_catena.retriever_routes import first_documents
 from langchain_catena.services import services_with, to_embedder
 
 _MISTAKES = (ParameterError, FilterError, MissingServiceError)  # of the caller: never tolerated
@@ -211,36 +212,28 @@ class CatenaGraphRetriever(GraphFields, CatenaBaseRetriever):
 
     def _step(self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None) -> Step[Widened]:
         k, where = self.k if k is None else k, self.where if where is None else where
-        if self.retriever is None and self.vectorstore is None:
+        base = self._base(k)
+        if base is None:
             return Widened((yield from boxed(graph_step(query, self.how, k=k, where=where))), {})
         yield from check_graph_step()
-        first: list[Document] | Failed
-        (first,) = yield [AskRetriever(query=query, waited_for=False)]
-        if isinstance(first, Failed):
-            nothing = Ranking((), Scale.RANK, (self._failed(first.error),))
-            how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
-            return Widened((yield from boxed(widen(query, nothing, how, k=k, where=where))), {})
-        route = type(self._base(k)).__name__
-        return (yield from self._widened(query, first, route=route, k=k, where=where))
+        try:
+            first = yield from first_documents(base, query, self._readable, waited_for=False)
+        except CatenaError as error:
+            if isinstance(error, _MISTAKES) or self.on_retriever_error == "raise":
+                raise
+            failed = Degraded("retriever", str(error))
+            return Widened((yield from boxed(widen_without(query, failed, self.how, k=k, where=where))), {})
+        return (yield from self._widened(query, first, route=type(base).__name__, k=k, where=where))
 
-    def _failed(self, error: Exception) -> Degraded:
-        """Return the note on a retriever that failed, or raise its error where that is not tolerated."""
-        if isinstance(error, _MISTAKES) or self.on_retriever_error == "raise":
-            raise error
-        return Degraded("retriever", str(error))
+    def _readable(self, documents: list[Document]) -> list[Document]:
+        _given_ranking(documents, {}, self._keys(), route="", where=None)  # what cannot be read is its failure
+        return documents
 
     def _services(self, *, k: int | None = None, where: dict[str, Any] | None = None) -> Services:
         """Return the models, the graph and the retriever of the first ranking as services."""
         services = self._graph_services()
         base = self._base(self.k if k is None else k)
-        if base is None:
-            return services
-
-        def read(documents: list[Document]) -> list[Document]:
-            _given_ranking(documents, {}, self._keys(), route="", where=None)  # what cannot be read is its failure
-            return documents
-
-        return replace(services, handlers={**services.handlers, **first_ranking(base, read)})
+        return replace(services, handlers={**services.handlers, **calling(f"langchain:{type(base).__name__}")})
 
     def _base(self, k: int) -> Runnable[str, list[Document]] | None:
         if not isinstance(k, int) or isinstance(k, bool) or k < 0:

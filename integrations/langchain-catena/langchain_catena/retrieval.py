@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from langchain_core.documents import Document
@@ -12,7 +10,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel, Field, InstanceOf, StrictBool, model_validator
 
-from catena import Hit, Library, LibraryError, ParameterError, RankFusion, Ranking, ScoreFusion, Services
+from catena import ParameterError, RankFusion, Ranking, ScoreFusion, Services
 from catena.effects import Step
 from catena.enrichment import Detector, LLMDetector
 from catena.library import (
@@ -277,12 +275,4 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
 
     def _documents(self, found: Ranking) -> list[Document]:
         figures = self.library.figures(found)
-        return [figure_document(figure, _figure_file(self.library, hit), hit, found) for figure, hit in figures]
-
-
-def _figure_file(library: object, hit: Hit) -> Path | None:
-    """Return the file of the picture, None where none can be written: on a server, or in a read-only folder."""
-    if isinstance(library, Library):
-        with suppress(LibraryError):
-            return library.figure_file(hit)
-    return None
+        return [figure_document(figure, self.library.figure_path(hit), hit, found) for figure, hit in figures]

@@ -6,14 +6,14 @@ langchain-elasticsearch is not needed here: its objects are known by what they h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from catena import Chunk, ParameterError, Ranking, Services
-from catena.effects import Handler, Request, Search, Store
+from catena.effects import Search, Step, Store, called
 from catena.model import Where, needs
 from catena.retrieval import ForeignRoute, RoutedStore, ranked_chunks
 from langchain_catena.convert import SCORE, as_score, to_chunk, with_original
@@ -29,27 +29,16 @@ FIRST_RANKING = "first_ranking"
 """Tag, in traces, of the run of the retriever whose documents segments are made of, or a walk goes out from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskRetriever:
-    """Ask the retriever of `first_ranking`; the reply is its documents."""
+def first_documents(
+    retriever: Retriever, query: str, read: Callable[[list[Document]], Any] = list, *, waited_for: bool = True
+) -> Step[Any]:
+    """Ask the retriever of a first ranking; what `read` raises of its documents counts as its own failure."""
+    config = RunnableConfig(tags=[FIRST_RANKING])
 
-    query: str
-    purpose: str = field(default="search", compare=False)
-    waited_for: bool = True
+    async def aread() -> Any:
+        return read(await retriever.ainvoke(query, config))
 
-
-def first_ranking(retriever: Retriever, read: Callable[[list[Document]], Any] = list) -> dict[type[Request], Handler]:
-    """Return the handler of `AskRetriever`; what `read` raises of the documents counts as the retriever's failure."""
-
-    async def aread(request: AskRetriever) -> Any:
-        return read(await retriever.ainvoke(request.query, {"tags": [FIRST_RANKING]}))
-
-    handler = Handler(
-        identity=f"langchain:{type(retriever).__name__}",
-        call=lambda request: read(retriever.invoke(request.query, {"tags": [FIRST_RANKING]})),
-        acall=aread,
-    )
-    return {AskRetriever: handler}
+    return called(lambda: read(retriever.invoke(query, config)), aread, purpose="search", waited_for=waited_for)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
 from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services
-from catena.effects import Reranker, Step, ask
+from catena.effects import Reranker, Step, calling
 from catena.library import boxed, segments_step
 from catena.segments import (
     ROUTE,
@@ -44,7 +44,7 @@ from langchain_catena.convert import (
 )
 from langchain_catena.places import Passages, PlaceKeys, ranked, to_linked
 from langchain_catena.retrieval import SearchFields
-from langchain_catena.retriever_routes import AskRetriever, first_ranking
+from langchain_catena.retriever_routes import first_documents
 from langchain_catena.services import services_with, to_reranker, traced
 from langchain_catena.stores import NeighbourKey, neighbour_handlers
 
@@ -211,7 +211,8 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
         services = self.services or self._outside if self.library is None else self.library.services
         if self.retriever is not None:
             beside = neighbour_handlers(self.neighbours, passages, key=self.neighbour_key)
-            services = replace(services, handlers={**first_ranking(self.retriever), **beside})
+            own = calling(f"langchain:{type(self.retriever).__name__}")
+            services = replace(services, handlers={**own, **beside})
         if self.reranker is not None:
             services = replace(services, reranker=traced(to_reranker(self.reranker)))
         return services_with(services, llm=self.llm)
@@ -225,13 +226,14 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
         options = self.search_options(search)
         how = self._how(budget_tokens)
 
-        def ranked(query: str) -> Step[Ranking]:
-            (documents,) = yield from ask([AskRetriever(query=query)])
-            return passages.ranking(documents)
-
         if self.retriever is None:
             found = yield from boxed(segments_step(query, how, options))
         else:
+            retriever = self.retriever
+
+            def ranked(query: str) -> Step[Ranking]:
+                return passages.ranking((yield from first_documents(retriever, query)))
+
             found = yield from boxed(segments_step(query, how, options, ranked=ranked, place=passages.place))
         return found if most is None else replace(found, segments=_best(found, most))
 

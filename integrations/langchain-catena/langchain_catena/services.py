@@ -29,6 +29,7 @@ from catena.effects import (
     Embedder,
     Reranker,
     Schemas,
+    as_core,
     caption_of,
     ending_told,
     limit_setting,
@@ -37,7 +38,7 @@ from catena.effects import (
     turn_if_local,
     with_limit,
 )
-from catena.model import SchemaRefusedError
+from catena.model import SchemaRefusedError, directed
 from langchain_catena.convert import SCORE, to_core_document
 
 _PLACE = "catena_place"  # metadata key by which a text is known again in what a compressor returns
@@ -98,14 +99,11 @@ def to_embedder(given: Embeddings | Embedder) -> Embedder:
     Raises:
         ParameterError: they are neither.
     """
-    if isinstance(given, CatenaEmbeddings):
-        return given.embedder
-    if isinstance(given, Embeddings):
-        return LangChainEmbedder(given)
     # not isinstance(…, Embedder): that would ask some models for the length of their vectors
     if isinstance(given, type) or not (hasattr(given, "embed_documents") and hasattr(given, "embed_query")):
         raise ParameterError("embeddings", type(given).__name__, "LangChain's Embeddings, or an embedder of catena")
-    return given
+    embedder: Embedder = as_core("embedder", given)
+    return embedder
 
 
 def services_with(
@@ -125,13 +123,9 @@ def services_with(
         captioner: a chat model that sees.
         or_static: take the shipped embedder where there is none.
     """
-    given = services or Services()
-    if llm is not None:
-        given = replace(given, llm=LangChainLLM(llm))
-    if captioner is not None:
-        given = replace(given, captioner=LangChainCaptioner(captioner))
-    if embeddings is not None:
-        return replace(given, embedder=to_embedder(embeddings))
+    embedder = None if embeddings is None else to_embedder(embeddings)
+    models: dict[str, Any] = {"llm": llm, "captioner": captioner, "embedder": embedder}
+    given = replace(services or Services(), **{name: each for name, each in models.items() if each is not None})
     return replace(given, embedder=_static()) if or_static and given.embedder is None else given
 
 
@@ -154,10 +148,10 @@ class CatenaEmbeddings(Embeddings):
         self.embedder = _static() if embedder is None else embedder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [_directed(row) for row in self.embedder.embed_documents(texts)]
+        return [directed(row) for row in self.embedder.embed_documents(texts)]
 
     def embed_query(self, text: str) -> list[float]:
-        return _directed(self.embedder.embed_query(text))
+        return directed(self.embedder.embed_query(text))
 
 
 class LangChainLLM(_InTurn):
@@ -314,7 +308,8 @@ def _numbered(texts: Sequence[str]) -> list[Document]:
 
 def to_reranker(given: Reranker | BaseDocumentCompressor | BaseCrossEncoder) -> Reranker:
     """Return a reranker of either kind as the core's."""
-    return LangChainReranker(given) if isinstance(given, BaseDocumentCompressor | BaseCrossEncoder) else given
+    reranker: Reranker = as_core("reranker", given)
+    return reranker
 
 
 def traced(reranker: Reranker) -> Reranker:
@@ -336,13 +331,6 @@ def traced(reranker: Reranker) -> Reranker:
     if is_async:
         made.ascore = lambda query, texts: call.ainvoke({"query": query, "texts": list(texts)})
     return made
-
-
-def _directed(row: NDArray[np.float32]) -> list[float]:
-    """Return a row as LangChain has it; one of zeros in the direction of all axes, at unit length."""
-    if len(row) and not np.any(row):
-        return [float(len(row) ** -0.5)] * len(row)
-    return [float(number) for number in row]
 
 
 def _unit(rows: Sequence[Sequence[float]]) -> NDArray[np.float32]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias, cast
@@ -14,58 +13,38 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.stores import BaseStore, ByteStore
 from langchain_core.vectorstores import VectorStore
 
-from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import FetchChunks, FetchPlaces, FetchText, Handler, Request, Step, ask
+from catena import Chunk, ParameterError, Services
+from catena.effects import (
+    AwaitedCall,
+    FetchChunks,
+    FetchPlaces,
+    FetchText,
+    ForeignCall,
+    Handler,
+    Request,
+    Step,
+    answered_by,
+    ask,
+    called,
+    calling,
+)
 from catena.library import BaseLibrary
 from catena.segments import ChunkSpan, FetchLinked, Linked, follow_links
 from langchain_catena.places import Passages, PlaceKeys, to_linked
 
-Await = Callable[[], Awaitable[Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Call:
-    """One call, by threads or by asyncio; the reply is what it returns."""
-
-    do: Callable[[], Any]
-    ado: Await
-    purpose: str
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Awaited:
-    """One call of a coroutine function; without an event loop it is awaited on one of the core's."""
-
-    ado: Await
-    purpose: str
-
-
-def calling(identity: str) -> Mapping[type[Request], Handler]:
-    """Return the handlers of calls; what a store raises comes back as a `ServiceError` under this name."""
-    return {
-        _Call: Handler(identity=identity, call=lambda call: call.do(), acall=lambda call: call.ado()),
-        _Awaited: Handler(identity=identity, acall=lambda call: call.ado()),
-    }
-
-
-def called(do: Callable[[], Any], ado: Await, *, purpose: str = "store") -> Step[Any]:
-    """Make one call and return its reply."""
-    (reply,) = yield from ask([_Call(do=do, ado=ado, purpose=purpose)])
-    return reply
-
 
 def method(thing: object, name: str, *given: Any, purpose: str = "store", **options: Any) -> Step[Any]:
-    """Call a method of one of LangChain's objects, or await its twin, whose name has an "a" in front."""
+    """ForeignCall a method of one of LangChain's objects, or await its twin, whose name has an "a" in front."""
     do, ado = (partial(getattr(thing, each), *given, **options) for each in (name, f"a{name}"))
     return called(do, ado, purpose=purpose)
 
 
 def call_of(function: Callable[..., Any], *given: Any, purpose: str) -> Request:
-    """Return the request for a call of a function, or of a coroutine function; see `calling`."""
+    """Return the request for a call of a function, or of a coroutine function."""
     if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
-        return _Awaited(ado=lambda: function(*given), purpose=purpose)
+        return AwaitedCall(ado=lambda: function(*given), purpose=purpose)
     do, ado = partial(function, *given), partial(run_in_executor, None, function, *given)
-    return _Call(do=do, ado=ado, purpose=purpose)
+    return ForeignCall(do=do, ado=ado, purpose=purpose)
 
 
 FetchParents: TypeAlias = Callable[[Sequence[str]], Sequence[Document | None] | Awaitable[Sequence[Document | None]]]
@@ -225,11 +204,7 @@ def _chunks(neighbours: Neighbours, passages: Passages, key: NeighbourKey | None
             return _spans(request.spans, neighbours, passages.keys)
         return _linked(request.spans, passages) if key is None else _keyed(request.spans, key)
 
-    return Handler(
-        identity=identity,
-        call=lambda request: run(fetched(request), services),
-        acall=lambda request: arun(fetched(request), services),
-    )
+    return answered_by(identity, fetched, services)
 
 
 def _gives_by_id(store: VectorStore) -> bool:

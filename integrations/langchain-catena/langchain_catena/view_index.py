@@ -14,11 +14,10 @@ from langchain_core.stores import BaseStore, ByteStore
 from langchain_core.vectorstores import VectorStore
 
 from catena import ParameterError, ServiceError, Services, arun, run
-from catena.effects import Step
+from catena.effects import Step, called, calling
 from catena.enrichment import (
     LEDGER,
     Held,
-    Moves,
     ParentViews,
     ViewRecord,
     add_views,
@@ -29,7 +28,7 @@ from catena.enrichment import (
 from catena.enrichment import ViewChanges as ViewChanges  # noqa: PLC0414  # a name of this package, too
 from catena.model import digest
 from langchain_catena.places import source_of, with_content_ids
-from langchain_catena.stores import called, calling, fetch, method, one_docstore
+from langchain_catena.stores import fetch, method, one_docstore
 from langchain_catena.views import CatenaMultiViewRetriever, CatenaViewTransformer, tell
 
 T = TypeVar("T")
@@ -210,46 +209,29 @@ class _Stores:
         tell([made])
         return made, {str(view.id): view for found in made.views.values() for view in found}
 
-    def moved(
-        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, Document], views: Mapping[str, Document]
-    ) -> Step[ViewChanges]:
-        record = self._written(new)
-        yield from self._kept([self._written(old.and_then(new))])
-        moves = Moves.between(old, new)
-        yield from self._kept([(name, parents[name]) for name in moves.parents_written])
-        added = yield from self._views_added([views[name] for name in moves.views_added])
-        deleted = yield from self._views_deleted(moves.views_deleted)
-        yield from self._dropped(moves.parents_deleted)
-        yield from self._kept([record]) if new.parents else self._dropped([record[0]])
-        return ViewChanges(
-            views_added=added,
-            views_deleted=deleted,
-            views_kept=len(new.views) - added,
-            parents_written=len(moves.parents_written),
-            parents_deleted=len(moves.parents_deleted),
-        )
-
-    def _written(self, record: ViewRecord) -> tuple[str, Document]:
-        """Return the key and the document under which a record is kept."""
+    def noted(self, record: ViewRecord) -> Step[None]:
         key = record_key(self.ledger, record.source)
-        return key, Document(id=key, page_content=record.to_json(), metadata={"kind": "ledger"})
+        return self.parents_kept({key: Document(id=key, page_content=record.to_json(), metadata={"kind": "ledger"})})
 
-    def _kept(self, pairs: Sequence[tuple[str, Document]]) -> Step[None]:
-        if pairs:
-            yield from method(self.docstore, "mset", pairs)
+    def forgotten(self, record: ViewRecord) -> Step[None]:
+        return self.parents_dropped([record_key(self.ledger, record.source)])
 
-    def _dropped(self, keys: Sequence[str]) -> Step[None]:
-        if keys:
-            yield from method(self.docstore, "mdelete", keys)
+    def parents_kept(self, parents: Mapping[str, Document]) -> Step[None]:
+        if parents:
+            yield from method(self.docstore, "mset", list(parents.items()))
 
-    def _views_added(self, views: Sequence[Document]) -> Step[int]:
-        present = (yield from self._present([str(view.id) for view in views])) or frozenset[str]()
-        absent = [view for view in views if view.id not in present]
+    def parents_dropped(self, ids: Sequence[str]) -> Step[None]:
+        if ids:
+            yield from method(self.docstore, "mdelete", ids)
+
+    def views_added(self, views: Mapping[str, Document], *, again: bool) -> Step[int]:
+        present = (yield from self._present(list(views))) or frozenset[str]()
+        absent = [name for name in views if name not in present]
         if absent:
-            yield from method(self.vectorstore, "add_documents", absent, ids=[str(view.id) for view in absent])
+            yield from method(self.vectorstore, "add_documents", [views[name] for name in absent], ids=absent)
         return len(absent)
 
-    def _views_deleted(self, ids: Sequence[str]) -> Step[int]:
+    def views_dropped(self, ids: Sequence[str]) -> Step[int]:
         present = yield from self._present(ids)
         gone = [name for name in ids if present is None or name in present]
         if gone:

@@ -18,9 +18,9 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
-from catena import Chunk, Degraded, ParameterError, Ranking, Scale, Services, arun, model, run
-from catena.effects import Handler, Retry, Search, Step, all_together
-from catena.enrichment import Held, OwnView, ParentViews, ViewMaker, divided_views, numbered_views, views_of_parents
+from catena import Chunk, ParameterError, Ranking, Scale, Services, model
+from catena.effects import Retry, Search, Step, all_together, answered_by, calling
+from catena.enrichment import Held, OwnView, ParentViews, ViewMaker, divided_views, views_of_parents
 from catena.model import SOURCE, TITLE, digest
 from catena.retrieval import (
     FoundViews,
@@ -37,7 +37,7 @@ from langchain_catena.base import CatenaBaseRetriever, CatenaBaseTransformer
 from langchain_catena.convert import SCORE, as_score, original_of, scalars, to_chunk, view_documents
 from langchain_catena.places import FILTERS, chunk_of, source_name
 from langchain_catena.services import LangChainLLM, services_with
-from langchain_catena.stores import Docstore, calling, fetch, method, one_docstore
+from langchain_catena.stores import Docstore, fetch, method, one_docstore
 from langchain_catena.structure import whole_chunk
 
 VIEW = "view"
@@ -157,14 +157,13 @@ class CatenaViewTransformer(CatenaBaseTransformer):
         title = next((str(chunk.metadata[TITLE]) for chunk in chunks if chunk.metadata.get(TITLE)), "")
         whole = model.Document(id=source, text="", title=title)
         own, makers, tokens = self.own, self.makers, self.passage_tokens
-        entry, degraded = yield from views_of_parents(
-            whole, chunks, own, makers, passage_tokens=tokens, model=self._model, held=held
+
+        def view_of(view: model.View, number: int) -> Document:
+            return self._view(view, number, given[view.chunk_id])
+
+        return views_of_parents(
+            whole, chunks, own, makers, view_of, passage_tokens=tokens, model=self._model, held=held
         )
-        views: dict[str, list[Document]] = {name: [] for name in given}
-        for view, number in numbered_views(entry):
-            views[view.chunk_id].append(self._view(view, number, given[view.chunk_id]))
-        by_parent = {name: tuple(documents) for name, documents in views.items()}
-        return ParentViews(entry=entry, views=by_parent, degraded=degraded)
 
     @property
     def _model(self) -> str:
@@ -218,7 +217,6 @@ Filtering: TypeAlias = Literal["filter", "over-fetch"] | Callable[[str], Mapping
 are grouped, or by a function from the kind to what the store's search takes (`{"expr": "view == 'summary'"}`)."""
 
 _Scored: TypeAlias = tuple[Document, float]
-_SHOWN = 3  # ids in a message
 _Find: TypeAlias = Callable[[Search], Step[FoundViews[Document]]]
 
 
@@ -316,38 +314,30 @@ class CatenaMultiViewRetriever(CatenaBaseRetriever):
         else:
             find = _in_vector_store(self.vectorstore, self._kinds(), self.view_key, self.filtering)
 
-        def parents_of(found: Sequence[Document]) -> Step[tuple[list[Chunk | None], tuple[Degraded, ...]]]:
+        def parents_of(found: Sequence[Document]) -> Step[tuple[list[Chunk | None], list[str]]]:
             return self._parents_of(found, docstore)
 
         def ranked(request: Search) -> Step[Ranking]:
             route = type(self.vectorstore or retrievers[str(request.view)]).__name__
             return rank_parents(request, find, parents_of, route=route, k=wanted)
 
-        handler = Handler(
-            identity="langchain:views",
-            call=lambda request: run(ranked(request), services),
-            acall=lambda request: arun(ranked(request), services),
-        )
-        return replace(self._outside, handlers={Search: handler})
+        return replace(self._outside, handlers={Search: answered_by("langchain:views", ranked, services)})
 
     def _parents_of(
         self, found: Sequence[Document], docstore: Docstore | None
-    ) -> Step[tuple[list[Chunk | None], tuple[Degraded, ...]]]:
-        """Return the parent of each view, None where the docstore lacks it, and what it lacks."""
+    ) -> Step[tuple[list[Chunk | None], list[str]]]:
+        """Return the parent of each view, None where the docstore lacks it, and the ids of what it lacks."""
         ids = [None if (name := view.metadata.get(self.id_key)) is None else str(name) for view in found]
         wanted = list(dict.fromkeys(name for name in ids if name is not None))
         if wanted and docstore is None:
             raise ParameterError("docstore", None, f"given: what is found leads to its parent by {self.id_key!r}")
         held = (yield from fetch(docstore, wanted)) if docstore is not None else {}
         chunks = {name: self._chunk(parent, name) for name, parent in held.items()}
-        lacking = [name for name in wanted if name not in held]
         parents = [
             self._chunk(view, chunk_of(view, source_name(view)).id) if name is None else chunks.get(name)
             for name, view in zip(ids, found, strict=True)
         ]
-        shown = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
-        told = (Degraded("parents", f"the docstore lacks {len(lacking)} that views lead to ({shown})"),)
-        return parents, told if lacking else ()
+        return parents, [name for name in wanted if name not in held]
 
     def _chunk(self, parent: Document, name: str) -> Chunk:
         place = _place(parent) if self.vectorstore is None else None  # several stores may know one by several ids

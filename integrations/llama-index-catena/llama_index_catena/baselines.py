@@ -30,6 +30,7 @@ from llama_index_catena.components import (
     DegradedEvent,
     TransformOfStep,
     checked_arguments,
+    given_options,
     revived_options,
     tell_degraded,
     written_options,
@@ -95,10 +96,8 @@ class CatenaAtomicTransform(TransformOfStep):
     def __init__(self, llm: LLM, *, options: AtomicOptions | None = None, **fields: Any) -> None:
         if not isinstance(llm, LLM):
             raise ParameterError("llm", type(llm).__name__, "a LlamaIndex language model: it divides the text")
-        how = AtomicOptions() if options is None else revived_options(options, _KINDS)
-        if not isinstance(how, AtomicOptions):
-            raise ParameterError("options", options, "AtomicOptions or None")
-        own = {"llm": llm, "options": how, "schema_version": ATOMIC_SCHEMA}
+        how = given_options("options", options, {"AtomicOptions": AtomicOptions})
+        own = {"llm": llm, "options": how or AtomicOptions(), "schema_version": ATOMIC_SCHEMA}
         super().__init__(**{**fields, **own, "prompt_version": prompts.load("atomic_units").version})
 
     @field_serializer("options")

@@ -315,26 +315,38 @@ async def ajournalled(services: Services, path: str | Path | None) -> AsyncItera
         await asyncio.to_thread(journal.close)
 
 
-def written_options(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
+def written_options(value: Any, kinds: Mapping[str, type[Any]], *, key: str = "kind") -> Any:
     """Return options as plain data that `revived_options` reads, what is of none of these kinds as its `repr`."""
     if isinstance(value, tuple | list):
-        return [written_options(each, kinds) for each in value]
+        return [written_options(each, kinds, key=key) for each in value]
     if value is None or isinstance(value, str | int | float):
         return value
     if is_dataclass(value) and type(value) is kinds.get(type(value).__name__):
-        held = {each.name: written_options(getattr(value, each.name), kinds) for each in fields(value)}
-        return {"kind": type(value).__name__, **held}
+        held = {each.name: written_options(getattr(value, each.name), kinds, key=key) for each in fields(value)}
+        return {key: type(value).__name__, **held}
     return repr(value)
 
 
-def revived_options(written: Any, kinds: Mapping[str, type[Any]]) -> Any:
+def revived_options(written: Any, kinds: Mapping[str, type[Any]], *, key: str = "kind") -> Any:
     """Return options from what `written_options` wrote; what is no such thing comes back as it is."""
     if isinstance(written, list):
-        return tuple(revived_options(each, kinds) for each in written)
-    if not isinstance(written, dict) or written.get("kind") not in kinds:
+        return tuple(revived_options(each, kinds, key=key) for each in written)
+    if not isinstance(written, dict) or written.get(key) not in kinds:
         return written
-    held = {key: revived_options(value, kinds) for key, value in written.items() if key != "kind"}
-    return kinds[written["kind"]](**held)
+    held = {name: revived_options(value, kinds, key=key) for name, value in written.items() if name != key}
+    return kinds[written[key]](**held)
+
+
+def given_options(name: str, given: Any, kinds: Mapping[str, type[Any]], *, key: str = "kind") -> Any:
+    """Return options of one of these kinds as they are, or from their written form; None as it is.
+
+    Raises:
+        ParameterError: they are neither.
+    """
+    how = revived_options(given, kinds, key=key)
+    if how is not None and not isinstance(how, tuple(kinds.values())):
+        raise ParameterError(name, given, f"{', '.join(kinds)} or None")
+    return how
 
 
 def check_pickles(owner: str, parts: dict[str, Any]) -> None:

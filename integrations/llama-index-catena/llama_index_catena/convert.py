@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -119,7 +119,7 @@ def to_node(hit: model.Hit, ranking: model.Ranking) -> NodeWithScore:
     if isinstance(original, BaseNode):
         score = hit.score or (_LEAST if isinstance(original, IndexNode) else 0.0)
         return NodeWithScore(node=_with_found(original, _found(hit, ranking)), score=score)
-    return NodeWithScore(node=_slice_node(hit.chunk, _cited(hit, ranking)), score=hit.score)
+    return NodeWithScore(node=_node(hit.chunk, _cited(hit, ranking)), score=hit.score)
 
 
 def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, file: Path | None) -> NodeWithScore:
@@ -130,7 +130,7 @@ def figure_node(hit: model.Hit, ranking: model.Ranking, figure: model.Figure, fi
     """
     named = {FIGURE_TITLE: figure.title, CAPTION: figure.caption}
     metadata = {**_cited(hit, ranking), **{key: value for key, value in named.items() if value}}
-    plain = _slice_node(hit.chunk, metadata)
+    plain = _node(hit.chunk, metadata)
     picture = {"image": b64encode(figure.png).decode("ascii")} if file is None else {"image_path": str(file)}
     image = ImageNode(**{**dict(plain), **picture, "image_mimetype": "image/png"})
     return NodeWithScore(node=image, score=hit.score)
@@ -178,21 +178,46 @@ def section_node(segment: model.Segment, hit: model.Hit, ranking: model.Ranking)
         CITATION: citation(segment, title=title),
         **_found(hit, ranking),
     }
-    return NodeWithScore(node=_slice_node(segment, metadata), score=hit.score)
+    return NodeWithScore(node=_node(segment, metadata), score=hit.score)
 
 
-def _slice_node(found: model.Chunk | model.Segment, metadata: dict[str, Any]) -> TextNode:
-    source = RelatedNodeInfo(node_id=found.document_id, node_type=ObjectType.DOCUMENT)
+def _node(found: model.Chunk | model.Segment, metadata: dict[str, Any]) -> TextNode:
     of_document = [key for key in found.metadata if key not in CHUNK_KEYS]
+    unembedded = joined_keys(machine_keys(metadata, shown=[HEADINGS]), of_document)
+    unread = joined_keys(machine_keys(metadata, shown=[CITATION, UNKNOWN]), of_document)
+    return node_of_slice(found, metadata, unembedded, unread)
+
+
+def node_of_slice(
+    found: model.Chunk | model.Segment,
+    metadata: dict[str, Any],
+    unembedded: list[str],
+    unread: list[str],
+    *,
+    source: RelatedNodeInfo | None = None,
+    **templates: Any,
+) -> TextNode:
+    """Return a chunk or a segment as a node, some of whose metadata embeddings and models do not read.
+
+    Args:
+        found: an exact slice.
+        metadata: of the node.
+        unembedded: keys that embeddings do not read.
+        unread: keys that models do not read.
+        source: the document; by default that of the slice.
+        templates: further fields.
+    """
+    whole = source or RelatedNodeInfo(node_id=found.document_id, node_type=ObjectType.DOCUMENT)
     return TextNode(
         id_=found.id,
         text=found.text,
         start_char_idx=found.start,
         end_char_idx=found.end,
         metadata=metadata,
-        excluded_embed_metadata_keys=joined_keys(machine_keys(metadata, shown=[HEADINGS]), of_document),
-        excluded_llm_metadata_keys=joined_keys(machine_keys(metadata, shown=[CITATION, UNKNOWN]), of_document),
-        relationships={NodeRelationship.SOURCE: source},
+        excluded_embed_metadata_keys=unembedded,
+        excluded_llm_metadata_keys=unread,
+        relationships={NodeRelationship.SOURCE: whole},
+        **templates,
     )
 
 
@@ -264,25 +289,24 @@ def to_ranking(nodes: Sequence[NodeWithScore]) -> model.Ranking:
     """Return what a LlamaIndex retriever found, best first; `to_node` gives each node back as it was.
 
     Where a score is missing, only the order of the nodes counts, and the scale says so. Distances, as FAISS gives
-    them, count as negative numbers, see `falling`.
+    them, count as negative numbers, see `scores_of`.
     """
-    hits = (model.Hit(_carrying(found.node), score) for found, score in zip(nodes, falling(nodes), strict=True))
-    scored = all(score_of(found) is not None for found in nodes)
-    return model.Ranking.of(hits, model.Scale.SIMILARITY if scored else model.Scale.RANK)
+    scores, scale = scores_of(nodes)
+    hits = (model.Hit(_carrying(found.node), score) for found, score in zip(nodes, scores, strict=True))
+    return model.Ranking.of(hits, scale)
 
 
-def falling(nodes: Sequence[NodeWithScore]) -> list[float]:
-    """Return the scores of nodes that a retriever found, larger ones for better ones; -rank where one is missing.
+def scores_of(nodes: Sequence[NodeWithScore]) -> tuple[list[float], model.Scale]:
+    """Return the scores of nodes that a retriever found, larger ones for better ones; 1 / rank where one is missing.
 
     LlamaIndex has no field that says what a score is. Scores that rise all the way down the list are distances, and
     count as negative numbers.
     """
-    told = [score_of(found) for found in nodes]
-    scores = [score for score in told if score is not None]
-    if len(scores) < len(told):
-        return [-float(rank) for rank in range(1, len(told) + 1)]
+    scores = [score for found in nodes if (score := score_of(found)) is not None]
+    if len(scores) < len(nodes):
+        return [1.0 / rank for rank in range(1, len(nodes) + 1)], model.Scale.RANK
     rising = len(scores) > 1 and scores[0] < scores[-1] and scores == sorted(scores)
-    return [-score for score in scores] if rising else scores
+    return [-score for score in scores] if rising else scores, model.Scale.SIMILARITY
 
 
 def score_of(found: NodeWithScore) -> float | None:
@@ -308,7 +332,7 @@ def _integer(metadata: Mapping[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-_OF_NODES = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT, NodeRelationship.PARENT, NodeRelationship.CHILD)
+_OF_NODES = {NodeRelationship.PREVIOUS, NodeRelationship.NEXT, NodeRelationship.PARENT, NodeRelationship.CHILD}
 
 
 def with_uuids(nodes: Iterable[BaseNode]) -> list[BaseNode]:
@@ -322,16 +346,18 @@ def with_uuids(nodes: Iterable[BaseNode]) -> list[BaseNode]:
     Returns:
         Copies; PREVIOUS, NEXT, PARENT, CHILD and the `index_id` of an `IndexNode` name the new ids.
     """
-    return [_renamed(node) for node in nodes]
+    return [renamed(node, as_uuid(node.node_id), as_uuid) for node in nodes]
 
 
-def _renamed(node: BaseNode) -> BaseNode:
-    links = {kind: _link(at) if kind in _OF_NODES else at for kind, at in node.relationships.items()}
-    leads = {"index_id": as_uuid(node.index_id)} if isinstance(node, IndexNode) else {}
-    return node.model_copy(update={"id_": as_uuid(node.node_id), "relationships": links, **leads})
+def renamed(node: BaseNode, name: str, name_of: Callable[[str], str]) -> BaseNode:
+    """Return a copy under another id, which names other nodes by theirs."""
 
+    def link(at: RelatedNodeInfo) -> RelatedNodeInfo:
+        return at.model_copy(update={"node_id": name_of(at.node_id)})
 
-def _link(at: RelatedNodeInfo | Sequence[RelatedNodeInfo]) -> RelatedNodeInfo | list[RelatedNodeInfo]:
-    if isinstance(at, RelatedNodeInfo):
-        return at.model_copy(update={"node_id": as_uuid(at.node_id)})
-    return [each.model_copy(update={"node_id": as_uuid(each.node_id)}) for each in at]
+    links = dict(node.relationships)
+    for kind in _OF_NODES & links.keys():
+        at = links[kind]
+        links[kind] = link(at) if isinstance(at, RelatedNodeInfo) else [link(each) for each in at]
+    leads = {"index_id": name_of(node.index_id)} if isinstance(node, IndexNode) else {}
+    return node.model_copy(update={"id_": name, "relationships": links, **leads})

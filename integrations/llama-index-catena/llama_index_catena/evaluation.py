@@ -23,18 +23,19 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.llms import LLM
 from llama_index.core.schema import Document, NodeWithScore
 
-from catena import Chunk, ParameterError, Services, arun, run
-from catena.answering import CitedAnswer, check_answer
+from catena import ParameterError, Services, arun, run
+from catena.answering import check_answer
 from catena.effects import Step
 from catena.evaluation import (
+    DocumentSpan,
     LogRankRules,
     Span,
     Unretrieved,
-    coverage,
     evaluate,
     evaluate_evidence,
     log_rank_index,
     recall_at,
+    scope_recall_in,
 )
 from catena.model import EvaluationError, needs
 from llama_index_catena.components import CorePrompts, checked_arguments
@@ -314,11 +315,7 @@ class CatenaQuoteEvaluator(_Computed):
         """
         if response is None or contexts is None:
             raise EvaluationError("quotes are looked up in contexts. Try: evaluate(response=..., contexts=[...])")
-        chunks = [
-            Chunk(id=str(n), document_id=str(n), position=0, start=0, end=len(text), text=text)
-            for n, text in enumerate(contexts, start=1)
-        ]
-        checked: CitedAnswer = check_answer(response, chunks)
+        checked = check_answer(response, contexts)
         unsupported = [statement.text for statement in checked.unsupported]
         return _quoted(query, response, contexts, checked.coverage, unsupported)
 
@@ -356,9 +353,6 @@ class CatenaScopeEvaluator(_Computed):
         self._texts = {document.node_id: document.text for document in given}
         if len(self._texts) < len(given):
             raise ParameterError("documents", [document.node_id for document in given], "documents of different ids")
-        lengths = [len(text) for text in self._texts.values()]
-        self._starts = {name: sum(lengths[:place]) for place, name in enumerate(self._texts)}
-        self._laid = "".join(self._texts.values())
 
     def recall(self, nodes: Sequence[NodeWithScore], evidence: Mapping[str, Sequence[Span]]) -> float:
         """Return the share of the evidence that nodes cover.
@@ -373,7 +367,7 @@ class CatenaScopeEvaluator(_Computed):
         chunks = [linked_chunk(found.node).chunk for found in apart(nodes)[0]]
         returned = [self._span(chunk.document_id, (chunk.start, chunk.end)) for chunk in chunks]
         wanted = [self._span(name, span) for name, spans in evidence.items() for span in spans]
-        return coverage(returned, wanted, self._laid)
+        return scope_recall_in(returned, wanted, self._texts.__getitem__, k=max(len(returned), 1))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> EvaluationResult:
         """Refuse bare texts: they do not say where they stand."""
@@ -400,7 +394,7 @@ class CatenaScopeEvaluator(_Computed):
         score = self.recall(response.source_nodes, evidence)
         return EvaluationResult(query=query, response=response.response, score=score, passing=score == 1.0)
 
-    def _span(self, document: str, span: Span) -> Span:
+    def _span(self, document: str, span: Span) -> DocumentSpan:
         if document not in self._texts:
             raise EvaluationError(f"document {document!r} is not among those given. Try: CatenaScopeEvaluator(all)")
         start, end = span
@@ -408,7 +402,7 @@ class CatenaScopeEvaluator(_Computed):
             raise EvaluationError(
                 f"{span} does not lie in the {len(self._texts[document])} characters of {document!r}"
             )
-        return self._starts[document] + start, self._starts[document] + end
+        return document, start, end
 
 
 def _judged(query: str | None, response: str | None, verdict: Verdict) -> EvaluationResult:

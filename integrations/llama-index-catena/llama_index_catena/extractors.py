@@ -30,6 +30,7 @@ from catena.enrichment import (
     caption_figures,
     context_of_chunks,
     detect_entities,
+    usual_detectors,
     versions,
 )
 from catena.model import CAPTION, TITLE, Figure
@@ -217,7 +218,8 @@ class CatenaEntityExtractor(ExtractorComponent):
         recognizer: EntityRecognizer | None = None,
         **fields: Any,
     ) -> None:
-        found = _usual(llm, recognizer) if detectors is None else revived_options(list(detectors), _KINDS)
+        usual = usual_detectors(llm=llm is not None, recognizer=recognizer is not None)
+        found = usual if detectors is None else revived_options(list(detectors), _KINDS)
         if not found or not all(isinstance(each, Detector) for each in found):
             raise ParameterError("detectors", detectors, "at least one detector; after from_dict, given again")
         own = {
@@ -257,15 +259,6 @@ class CatenaEntityExtractor(ExtractorComponent):
 def _named(node: BaseNode, terms: Sequence[str]) -> dict[str, Any]:
     text = text_of(node)
     return {ENTITIES: ENTITY_SEPARATOR.join(as_written(text, term) for term in sorted(set(terms)))} if terms else {}
-
-
-def _usual(llm: LLM | None, recognizer: EntityRecognizer | None) -> tuple[Detector, ...]:
-    asked: list[Detector] = [CodeDetector()]
-    if llm is not None:
-        asked.append(LLMDetector())
-    if recognizer is not None:
-        asked.append(RecognizerDetector())
-    return tuple(asked)
 
 
 def _entities_of(

@@ -184,7 +184,7 @@ def _document(parsed: Parsed, formatted: Formatted, extra_info: Mapping[str, Any
         if note.state != "blank":
             _log.warning("%s, page %d: %s", parsed.document.source, note.page, note.why)
     document = from_core_document(formatted.document)
-    told = {**_unread(parsed), **_fidelity(formatted.fidelity)}
+    told = {**_unread(parsed), **formatted.fidelity.as_metadata()}
     document.metadata = {**document.metadata, **extra_info, **told}
     hidden = [key for key in (*formatted.document.metadata, *told) if key not in extra_info]
     document.excluded_embed_metadata_keys = joined_keys(document.excluded_embed_metadata_keys, hidden)
@@ -195,15 +195,3 @@ def _document(parsed: Parsed, formatted: Formatted, extra_info: Mapping[str, Any
 def _unread(parsed: Parsed) -> dict[str, str]:
     pages = [str(note.page) for note in parsed.notes if note.lost]
     return {"unread_pages": ", ".join(pages)} if pages else {}
-
-
-def _fidelity(report: FidelityReport) -> dict[str, int | float]:
-    if not report.pages:
-        return {}
-    states, summary = report.states, report.as_json()["summary"]
-    return {
-        "pages_by_model": states["llm"],
-        "pages_asked_again": states["re-asked"],
-        "pages_from_layout": states["layout"],
-        **{f"fidelity_{share}": summary[share]["min"] for share in ("recall", "precision", "order")},
-    }

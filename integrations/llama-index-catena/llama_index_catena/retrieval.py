@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from llama_index.core.callbacks import CallbackManager
@@ -15,7 +13,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
-from catena import Hit, Library, LibraryError, ParameterError, Ranking, Services, arun, run
+from catena import ParameterError, Ranking, Services, arun, run
 from catena.effects import Step
 from catena.enrichment import Detector, LLMDetector
 from catena.library import BaseLibrary, SearchOptions, boxed, figures_step, read_step, search_step, views_step
@@ -272,7 +270,7 @@ class CatenaFigureRetriever(CoreRetriever[Ranking]):
     def _nodes(self, asked: QueryBundle, ranking: Ranking) -> list[NodeWithScore]:
         tell(ranking)
         found = self._library.figures(ranking)
-        return [figure_node(hit, ranking, figure, figure_file(self._library, hit)) for figure, hit in found]
+        return [figure_node(hit, ranking, figure, self._library.figure_path(hit)) for figure, hit in found]
 
 
 def tell(ranking: Ranking) -> None:
@@ -298,11 +296,3 @@ def check_source(name: str, given: object, *others: type) -> None:
     if isinstance(given, str | PathLike):
         shown, kinds[0] = given, f"an open Library, as catena.Library.open({str(given)!r}) gives it"
     raise ParameterError(name, shown, ", or ".join(kinds))
-
-
-def figure_file(library: BaseLibrary, hit: Hit) -> Path | None:
-    """Return the file of the picture, None where none can be written: on a server, or in a read-only folder."""
-    if isinstance(library, Library):
-        with suppress(LibraryError):
-            return library.figure_file(hit)
-    return None

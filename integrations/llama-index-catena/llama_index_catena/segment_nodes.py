@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import PurePath
 from typing import Any, cast
 
-from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, ObjectType, RelatedNodeInfo, TextNode
+from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 
 from catena import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segment
 from catena.answering import Passage
@@ -22,12 +22,12 @@ from llama_index_catena.convert import (
     ORIGINAL,
     PROVENANCE,
     UNKNOWN,
-    falling,
     header_path,
     headings_metadata,
     joined_keys,
+    node_of_slice,
     provenance,
-    score_of,
+    scores_of,
     to_chunk,
     written_provenance,
 )
@@ -91,10 +91,10 @@ def ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     found stays known.
     """
     told = [provenance(found.node) for found in nodes]
-    scored = all(score_of(found) is not None for found in nodes)
-    calibrated = scored and bool(nodes) and all(each.get("scale") == Scale.PROBABILITY.value for each in told)
-    scale = Scale.PROBABILITY if calibrated else Scale.SIMILARITY if scored else Scale.RANK
-    scores = [float(found.score or 0.0) for found in nodes] if calibrated else falling(nodes)
+    scores, scale = scores_of(nodes)
+    calibrated = bool(nodes) and all(each.get("scale") == Scale.PROBABILITY.value for each in told)
+    if calibrated and scale is Scale.SIMILARITY:
+        scores, scale = [float(found.score or 0.0) for found in nodes], Scale.PROBABILITY
     hits = (
         Hit(linked_chunk(found.node).chunk, score, tuple(Provenance(**way) for way in each.get("routes", ())))
         for found, each, score in zip(nodes, told, scores, strict=True)
@@ -154,21 +154,11 @@ def _slice_node(
     **templates: Any,
 ) -> TextNode:
     """Return a segment as a node, which hides from models what its nodes hide, and more."""
-    origin = originals[0].source_node if originals else None
-    source = origin or RelatedNodeInfo(node_id=segment.document_id, node_type=ObjectType.DOCUMENT)
     hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
-    return TextNode(
-        id_=segment.id,
-        text=segment.text,
-        start_char_idx=segment.start,
-        end_char_idx=segment.end,
-        metadata=metadata,
-        excluded_embed_metadata_keys=joined_keys(hidden, unembedded),
-        excluded_llm_metadata_keys=joined_keys(
-            [key for node in originals for key in node.excluded_llm_metadata_keys], unread
-        ),
-        relationships={NodeRelationship.SOURCE: source},
-        **templates,
+    kept_back = [key for node in originals for key in node.excluded_llm_metadata_keys]
+    keys = joined_keys(hidden, unembedded), joined_keys(kept_back, unread)
+    return node_of_slice(
+        segment, metadata, *keys, source=originals[0].source_node if originals else None, **templates
     )
 
 

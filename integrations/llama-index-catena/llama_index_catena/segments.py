@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, Unpack
+from functools import partial
+from typing import Any, Literal, TypeAlias, Unpack, cast
 
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -21,7 +22,19 @@ from llama_index.core.vector_stores.types import (
 )
 
 from catena import Chunk, Hit, ParameterError, Ranking, Services, arun, run
-from catena.effects import FetchChunks, FetchPlaces, FetchText, Handler, Request, Search, Step, ask
+from catena.effects import (
+    FetchChunks,
+    FetchPlaces,
+    FetchText,
+    Handler,
+    Request,
+    Retry,
+    Step,
+    answered_by,
+    ask,
+    called,
+    calling,
+)
 from catena.library import BaseLibrary, SegmentSearchOptions, boxed, segments_step
 from catena.segments import (
     BALANCED,
@@ -63,12 +76,14 @@ from llama_index_catena.segment_nodes import (
     segment_node,
 )
 from llama_index_catena.services import LlamaIndexLLM, core_reranker, inherits, language_model
-from llama_index_catena.stores import calling, retrieved
+from llama_index_catena.stores import retrieved
 
 Neighbours: TypeAlias = BaseDocumentStore | BasePydanticVectorStore | BaseLibrary
 
 DOCUMENT_ID = "document_id"
 """Metadata key under which LlamaIndex's vector stores keep the id of a node's document."""
+
+_IDENTITY = "llama-index neighbours"
 
 _KINDS: dict[str, Any] = {"ExtractionParams": ExtractionParams, "HeaderTemplate": HeaderTemplate, **CALIBRATIONS}
 
@@ -88,9 +103,6 @@ class NeighbourStore:
         ParameterError: it is none of these.
     """
 
-    identity = "llama-index neighbours"
-    routes = ()
-
     def __init__(self, neighbours: Neighbours | None, params: ExtractionParams) -> None:
         if neighbours is not None and not isinstance(neighbours, Neighbours):
             allowed = "a docstore, a vector store, a Library, or None; after from_dict, given again"
@@ -108,31 +120,13 @@ class NeighbourStore:
 
     @property
     def handlers(self) -> Mapping[type[Request], Handler]:
-        """The handlers of the requests of `place`, and of what a library alone knows."""
-        if isinstance(self._neighbours, BaseLibrary):
-            return {FetchPlaces: self._services.handler(FetchPlaces)}
-        known = self._services.handlers
-        return {kind: handler for kind, handler in known.items() if kind is FetchLinked}
-
-    def search(self, request: Search) -> Ranking:
-        """Refuse: it finds nothing for a query."""
-        raise ParameterError("route", request.route, "none: this store only knows neighbours")
-
-    def chunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """Return the chunks of each span, as far as they are known or can be reached."""
-        return run(self._chunks(request), self._services)
-
-    async def achunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """As `chunks`, without blocking the event loop."""
-        return await arun(self._chunks(request), self._services)
-
-    def texts(self, request: FetchText) -> tuple[str | None, ...]:
-        """Return slices of documents, where the store holds these too, as an ingestion pipeline's docstore does."""
-        return run(self._texts(request), self._services)
-
-    async def atexts(self, request: FetchText) -> tuple[str | None, ...]:
-        """As `texts`, without blocking the event loop."""
-        return await arun(self._texts(request), self._services)
+        """The handlers of all that is asked while segments are sought."""
+        steps: Mapping[type[Request], Any] = {FetchChunks: self._chunks, FetchText: self._texts}
+        own = {kind: answered_by(_IDENTITY, step, self._services) for kind, step in steps.items()}
+        if self._neighbours is None:
+            return own
+        kind = FetchPlaces if isinstance(self._neighbours, BaseLibrary) else FetchLinked
+        return {**own, kind: self._services.handler(kind)}
 
     def place(self, rankings: tuple[Ranking, ...]) -> Step[tuple[Ranking, ...]]:
         """Return the rankings with the positions of their chunks, and remember their links.
@@ -211,40 +205,26 @@ def _services(neighbours: Neighbours | None) -> Services:
         return Services()
     if isinstance(neighbours, BaseLibrary):
         return Services(store=neighbours.store)
-    nodes, identity = _Nodes(neighbours), f"llama-index:{type(neighbours).__name__}"
-    linked = Handler(identity=identity, call=nodes.linked, acall=nodes.alinked)
-    between = Handler(identity=identity, call=nodes.between, acall=nodes.abetween)
-    return Services(handlers={FetchLinked: linked, FetchChunks: between})
+    identity, store = f"llama-index:{type(neighbours).__name__}", cast("Any", neighbours)
+    vectors = isinstance(neighbours, BasePydanticVectorStore)
+    blocks = vectors and inherits(neighbours, BasePydanticVectorStore, "aget_nodes")
+    calls = Services(handlers=calling(identity), retry=Retry(attempts=1))  # who asks tries again
 
+    def nodes(**which: Any) -> Step[list[Linked]]:
+        get, aget = partial(store.get_nodes, **which), partial(store.aget_nodes, **which)
+        return list(map(linked_chunk, (yield from called(get, partial(asyncio.to_thread, get) if blocks else aget))))
 
-class _Nodes:
-    """The nodes of a docstore or a vector store, by id or by place."""
+    def linked(request: FetchLinked) -> Step[list[Linked]]:
+        return nodes(node_ids=list(request.ids), **({} if vectors else {"raise_error": False}))
 
-    def __init__(self, store: BaseDocumentStore | BasePydanticVectorStore) -> None:
-        self._store: Any = store
-        vectors = isinstance(store, BasePydanticVectorStore)
-        self._missing = {} if vectors else {"raise_error": False}
-        self._blocks = vectors and inherits(store, BasePydanticVectorStore, "aget_nodes")
+    def between(request: FetchChunks) -> Step[tuple[tuple[Chunk, ...], ...]]:
+        found = []
+        for span in request.spans:
+            found.append(_in_order((yield from nodes(**_within(*span)))))
+        return tuple(found)
 
-    def linked(self, request: FetchLinked) -> tuple[Linked, ...]:
-        """Return the nodes of these ids that the store has."""
-        return tuple(map(linked_chunk, self._store.get_nodes(node_ids=list(request.ids), **self._missing)))
-
-    async def alinked(self, request: FetchLinked) -> tuple[Linked, ...]:
-        """As `linked`, without blocking the event loop."""
-        if self._blocks:
-            return await asyncio.to_thread(self.linked, request)
-        return tuple(map(linked_chunk, await self._store.aget_nodes(node_ids=list(request.ids), **self._missing)))
-
-    def between(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """Return the nodes of these places, as a vector store finds them by filters."""
-        return tuple(_in_order(self._store.get_nodes(**_within(*span))) for span in request.spans)
-
-    async def abetween(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """As `between`, without blocking the event loop."""
-        if self._blocks:
-            return await asyncio.to_thread(self.between, request)
-        return tuple([_in_order(await self._store.aget_nodes(**_within(*span))) for span in request.spans])
+    steps: Mapping[type[Request], Any] = {FetchLinked: linked, FetchChunks: between}
+    return Services(handlers={kind: answered_by(identity, step, calls) for kind, step in steps.items()})
 
 
 def _within(document_id: str, first: int, end: int) -> dict[str, Any]:
@@ -257,9 +237,8 @@ def _within(document_id: str, first: int, end: int) -> dict[str, Any]:
     return {"node_ids": None, "filters": MetadataFilters(filters=[*within])}
 
 
-def _in_order(found: Iterable[BaseNode]) -> tuple[Chunk, ...]:
-    chunks = (linked_chunk(node).chunk for node in found)
-    return tuple(sorted(chunks, key=lambda chunk: (chunk.position, chunk.id)))
+def _in_order(found: Iterable[Linked]) -> tuple[Chunk, ...]:
+    return tuple(sorted((each.chunk for each in found), key=lambda chunk: (chunk.position, chunk.id)))
 
 
 class CatenaSegmentPostprocessor(CorePostprocessor):
@@ -336,7 +315,7 @@ class CatenaSegmentPostprocessor(CorePostprocessor):
         store = NeighbourStore(self.neighbours, self.params)
         how = SegmentSearch(extraction=self.params, never_empty=self.never_empty, header=self.header)
         step = segments_step(asked.query_str, how, ranked=lambda _: _given(ranking), place=store.place)
-        return boxed(step), replace(self._outside, store=store, handlers=store.handlers)
+        return boxed(step), replace(self._outside, handlers=store.handlers)
 
     def _nodes(self, passages: Sequence[NodeWithScore], found: Extraction) -> list[NodeWithScore]:
         known = ranking_of(passages).degraded
@@ -424,7 +403,7 @@ class CatenaSegmentRetriever(CoreRetriever[Extraction]):
         if self._retriever is None:
             return boxed(segments_step(question, self.options, self.search)), self._services
         store = NeighbourStore(self._neighbours, self.options.extraction or BALANCED)
-        services = replace(self._services, store=store, handlers={**store.handlers, **calling("retriever")})
+        services = replace(self._services, handlers={**store.handlers, **calling("retriever")})
         return boxed(segments_step(question, self.options, ranked=self._ranked, place=store.place)), services
 
     def _ranked(self, query: str) -> Step[Ranking]:

@@ -35,6 +35,7 @@ from catena.effects import (
     Embedder,
     Reranker,
     Schemas,
+    as_core,
     caption_of,
     ending_told,
     limit_setting,
@@ -42,7 +43,7 @@ from catena.effects import (
     turn_if_local,
     with_limit,
 )
-from catena.model import InvalidReplyError, SchemaRefusedError
+from catena.model import InvalidReplyError, SchemaRefusedError, directed
 from llama_index_catena.components import Component, checked_arguments, errors_of
 from llama_index_catena.documents import to_core_document
 
@@ -301,11 +302,10 @@ def core_reranker(reranker: Any) -> Reranker:
     Raises:
         ParameterError: it is neither.
     """
-    if isinstance(reranker, BaseNodePostprocessor):
-        return LlamaIndexReranker(reranker)
-    if not (hasattr(reranker, "score") or hasattr(reranker, "ascore")):
+    own: Reranker = as_core("reranker", reranker)
+    if not (hasattr(own, "score") or hasattr(own, "ascore")):
         raise ParameterError("reranker", type(reranker).__name__, "a Catena reranker or a LlamaIndex postprocessor")
-    return reranker  # type: ignore[no-any-return]
+    return own
 
 
 @cache
@@ -318,7 +318,9 @@ def _shipped() -> Embedder:
 class CatenaEmbedding(Component, BaseEmbedding):
     """A Catena embedder as a LlamaIndex embedding model; by default the shipped one: no key, no network.
 
-    `model_name` is the embedder's identity, so that caches and stores tell models apart.
+    `model_name` is the embedder's identity, so that caches and stores tell models apart. A text in which the embedder
+    knows nothing ("😀") has a row of zeros in the core, with which a store has no cosine but NaN; here it gets one
+    fixed direction, `(1, …, 1) / sqrt(dim)`.
 
     Args:
         embedder: any Catena embedder; it is not serialised, and has to be given again with `from_dict`.
@@ -335,42 +337,39 @@ class CatenaEmbedding(Component, BaseEmbedding):
     @checked_arguments
     def __init__(self, embedder: Embedder | None = None, **fields: Any) -> None:
         super().__init__(**{**fields, "embedder": embedder})
-        identity = self._model.identity
+        identity = self.core.identity
         if self.model_name not in ("unknown", identity):
             raise ParameterError("embedder", identity, f"the embedder {self.model_name!r}, given again")
         self.model_name = identity
 
     @property
-    def _model(self) -> Embedder:
+    def core(self) -> Embedder:
+        """The embedder that it is in the core."""
         return _shipped() if self.embedder is None else cast("Embedder", self.embedder)
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return _floats(self._model.embed_query(query))
+        return directed(self.core.embed_query(query))
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        model: Any = self._model
+        model: Any = self.core
         if hasattr(model, "aembed_query"):
-            return _floats(await model.aembed_query(query))
+            return directed(await model.aembed_query(query))
         return await asyncio.to_thread(self._get_query_embedding, query)
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return [_floats(row) for row in self._model.embed_documents(texts)]
+        return [directed(row) for row in self.core.embed_documents(texts)]
 
     async def _aget_text_embedding(self, text: str) -> list[float]:
         return (await self._aget_text_embeddings([text]))[0]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        model: Any = self._model
+        model: Any = self.core
         if hasattr(model, "aembed_documents"):
-            return [_floats(row) for row in await model.aembed_documents(texts)]
+            return [directed(row) for row in await model.aembed_documents(texts)]
         return await asyncio.to_thread(self._get_text_embeddings, texts)
-
-
-def _floats(row: NDArray[np.float32]) -> list[float]:
-    return [float(value) for value in row]
 
 
 def language_model(llm: LLM | LlamaIndexLLM | None) -> LlamaIndexLLM:
@@ -396,21 +395,17 @@ def core_embedder(embed_model: BaseEmbedding | Embedder) -> Embedder:
     Raises:
         ParameterError: it is neither.
     """
-    if isinstance(embed_model, BaseEmbedding):
-        return LlamaIndexEmbedder(embed_model)
-    if not hasattr(embed_model, "embed_query"):
+    embedder: Embedder = as_core("embedder", embed_model)
+    if not hasattr(embedder, "embed_query"):
         allowed = "a LlamaIndex embedding model or a Catena embedder"
         raise ParameterError("embed_model", type(embed_model).__name__, allowed)
-    return embed_model
+    return embedder
 
 
 def model_services(llm: LLM | None, embed_model: BaseEmbedding | None, **behaviour: Any) -> Services:
     """Return services of LlamaIndex's models, as far as they are given; `behaviour` as of `Services`."""
-    return Services(
-        llm=None if llm is None else LlamaIndexLLM(llm),
-        embedder=None if embed_model is None else LlamaIndexEmbedder(embed_model),
-        **behaviour,
-    )
+    models: Any = {"llm": llm, "embedder": embed_model}  # which become the core's there
+    return Services(**models, **behaviour)
 
 
 def _about(image: bytes, prompt: str) -> list[ChatMessage]:
@@ -486,7 +481,7 @@ def inherits(thing: object, base: type, *methods: str) -> bool:
 # The core takes LlamaIndex's models and documents wherever it is given them.
 register("document", BaseNode, to_core_document)
 register("llm", LLM, LlamaIndexLLM)
-register("embedder", CatenaEmbedding, lambda model: model.embedder)
+register("embedder", CatenaEmbedding, lambda model: model.core)
 register("embedder", BaseEmbedding, LlamaIndexEmbedder)
 register("reranker", BaseNodePostprocessor, LlamaIndexReranker)
 register("captioner", LLM, LlamaIndexCaptioner)

@@ -6,8 +6,8 @@ llama-index-vector-stores-elasticsearch is not needed: its objects are known by 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -26,7 +26,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from catena import Chunk, ParameterError, Ranking, Services
-from catena.effects import Embedder, Handler, Request, Search, Step, Store, ask
+from catena.effects import Embedder, Search, Step, Store, called
 from catena.model import Metadata, Where, needs
 from catena.retrieval import RoutedStore
 from llama_index_catena.convert import ORIGINAL, to_chunk, to_ranking
@@ -35,29 +35,8 @@ from llama_index_catena.services import core_embedder, inherits
 _WRITTEN = ("_node_content", "_node_type")  # under which LlamaIndex keeps a whole node, in its metadata
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    """One call, by threads or by asyncio; the reply is what it returns."""
-
-    do: Callable[[], Any]
-    ado: Callable[[], Awaitable[Any]]
-    purpose: str = field(default="store", kw_only=True)
-    waited_for: bool = field(default=False, kw_only=True)
-
-
-def calling(identity: str) -> Mapping[type[Request], Handler]:
-    """Return the handler of calls; what a store raises comes back as a `ServiceError` under this name."""
-    return {_Call: Handler(identity=identity, call=lambda call: call.do(), acall=lambda call: call.ado())}
-
-
-def called(do: Callable[[], Any], ado: Callable[[], Awaitable[Any]], **about: Any) -> Step[Any]:
-    """Make one call and return its reply; `about` is its `purpose`, and whether a question waits for it."""
-    (reply,) = yield from ask([_Call(do, ado, **about)])
-    return reply
-
-
 def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str, **about: Any) -> Step[list[NodeWithScore]]:
-    """Ask a retriever, and return what it found as it gave it; `about` as of `called`."""
+    """Ask a retriever, and return what it found as it gave it; `about` as of `catena.effects.called`."""
 
     def do() -> list[NodeWithScore]:
         return retriever.retrieve(asked)

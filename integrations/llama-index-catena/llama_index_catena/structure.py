@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -47,7 +47,9 @@ from llama_index_catena.components import (
     JournalledComponent,
     checked_arguments,
     dispatcher,
+    given_options,
     tell_degraded,
+    written_options,
 )
 from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
 from llama_index_catena.documents import PAGE_LABELS, PAGE_STARTS, to_core_document
@@ -151,14 +153,14 @@ class CatenaNodeParser(JournalledComponent, NodeParser):
         **fields: Any,
     ) -> None:
         fields = {**fields, "id_func": fields.get("id_func") or default_id_func}  # None in early 0.14
-        how = _revived("segmentation", segmentation, _KNOWN)
+        how = given_options("segmentation", segmentation, _KNOWN, key="by")
         if isinstance(how, SegmentOptions) and llm is None:
             raise ParameterError("llm", None, "given with SegmentOptions; after from_dict, given again")
         if isinstance(how, EmbeddingOptions) and embed_model is None:
             embed_model = CatenaEmbedding()
         version = prompts.load("segment_lines").version if isinstance(how, SegmentOptions) else ""
         fields = {**fields, "segmentation": how, "llm": llm, "embed_model": embed_model, "prompt_version": version}
-        chunking = _revived("chunks", chunks, _KINDS)
+        chunking = given_options("chunks", chunks, _KINDS, key="by")
         if isinstance(chunking, ChunkOptions):
             max_tokens, min_tokens, chunking = chunking.max_tokens, chunking.min_tokens, None
         own = {"max_tokens": max_tokens, "min_tokens": min_tokens, "media_type": media_type, "chunks": chunking}
@@ -176,8 +178,8 @@ class CatenaNodeParser(JournalledComponent, NodeParser):
         return value
 
     @field_serializer("segmentation", "chunks")
-    def _written(self, options: Any) -> dict[str, Any] | None:
-        return written(options)
+    def _written(self, options: Any) -> Any:
+        return written_options(options, {**_KNOWN, **_KINDS}, key="by")
 
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any) -> list[BaseNode]:
         found = None if self.segmentation is None else self._run(self._divided(nodes))
@@ -308,22 +310,3 @@ def linked(nodes: Sequence[TextNode], *, neighbours: bool = True) -> list[BaseNo
                 left.relationships[NodeRelationship.NEXT] = infos[before + 1]
                 right.relationships[NodeRelationship.PREVIOUS] = infos[before]
     return list(nodes)
-
-
-def written(options: By | Chunking | None) -> dict[str, Any] | None:
-    """Return options in the form in which a parser is serialised, as part of cache keys."""
-    return None if options is None else {"by": type(options).__name__, **asdict(options)}
-
-
-def _revived(name: str, options: Any, kinds: Mapping[Any, type[Any]]) -> Any:
-    """Return options as they are, or from their written form.
-
-    Raises:
-        ParameterError: they are neither.
-    """
-    if options is None or isinstance(options, tuple(kinds.values())):
-        return options
-    if not isinstance(options, dict) or options.get("by") not in kinds:
-        raise ParameterError(name, options, f"{', '.join(kinds)} or None")
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items() if key != "by"}
-    return kinds[options["by"]](**given)

@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from threading import Lock
 from typing import Any, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -35,14 +34,13 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from catena import Chunk, Degraded, ParameterError, Ranking, Scale, Services, arun, run
-from catena.effects import Handler, Retry, Search, Step
+from catena import Chunk, Degraded, ParameterError, Ranking, Services, arun, run
+from catena.effects import Retry, Search, Step, answered_by, called, calling
 from catena.enrichment import (
     KEYWORDS,
     LEDGER,
     SUMMARY,
     Held,
-    Moves,
     ParentViews,
     ViewRecord,
     add_views,
@@ -67,12 +65,12 @@ from catena.retrieval import (
 )
 from catena.structure import PASSAGE
 from llama_index_catena.components import CoreRetriever, ajournalled, checked_arguments, journalled, tell_degraded
-from llama_index_catena.convert import PROVENANCE, provenance, to_node
+from llama_index_catena.convert import PROVENANCE, provenance, scores_of, to_node
 from llama_index_catena.documents import document_of, text_of
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import carried_node, linked_chunk
 from llama_index_catena.services import LlamaIndexEmbedder, inherits
-from llama_index_catena.stores import called, calling, copied, retrieved
+from llama_index_catena.stores import copied, retrieved
 from llama_index_catena.views import VIEW, CatenaViewExtractor, ViewsDegradedEvent, parent_of, with_content_ids
 
 VIEWS = (PASSAGE, KEYWORDS, SUMMARY)
@@ -87,8 +85,6 @@ needed, of which those of the kind are kept."""
 
 Find: TypeAlias = Callable[[Search], Step[FoundViews[BaseNode]]]
 """From a request to about `k` views of its kind."""
-
-_SHOWN = 3  # ids in a message
 
 
 class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
@@ -184,11 +180,7 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
             route = type(self._index or self._retrievers[str(request.view)]).__name__
             return rank_parents(request, find, self._parents_of, route=route, k=self.similarity_top_k)
 
-        handler = Handler(
-            identity="llama-index:views",
-            call=lambda request: run(ranked(request), services),
-            acall=lambda request: arun(ranked(request), services),
-        )
+        handler = answered_by("llama-index:views", ranked, services)
         return self._step(asked), replace(self._outside, handlers={Search: handler})
 
     def _nodes(self, asked: QueryBundle, found: Ranking) -> list[NodeWithScore]:
@@ -250,7 +242,7 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
         )
         return _views(views, all=is_all, degraded=degraded)
 
-    def _parents_of(self, found: Sequence[BaseNode]) -> Step[tuple[list[Chunk | None], tuple[Degraded, ...]]]:
+    def _parents_of(self, found: Sequence[BaseNode]) -> Step[tuple[list[Chunk | None], list[str]]]:
         carried = {node.node_id: node.obj for node in found if isinstance(node, IndexNode)}
         carried = {name: parent for name, parent in carried.items() if isinstance(parent, BaseNode)}
         ids = [None if node.node_id in carried else parent_of(node) for node in found]
@@ -260,10 +252,7 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
             self._chunk(carried.get(node.node_id, node) if name is None else held.get(name))
             for name, node in zip(ids, found, strict=True)
         ]
-        lacking = [name for name in wanted if name not in held]
-        shown = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
-        told = (Degraded("parents", f"{len(lacking)} are missing that views lead to ({shown})"),)
-        return parents, told if lacking else ()
+        return parents, [name for name in wanted if name not in held]
 
     def _chunk(self, parent: BaseNode | None) -> Chunk | None:
         if parent is None:
@@ -315,19 +304,6 @@ def _place(node: BaseNode) -> str | None:
         return None
     start, end = node.start_char_idx, node.end_char_idx
     return None if start is None or end is None else digest("place", node.ref_doc_id, str(start), str(end), length=32)
-
-
-def scores_of(found: Sequence[NodeWithScore]) -> tuple[list[float], Scale]:
-    """Return scores that rise with likeness: what rises down the list is a distance, and counts negative.
-
-    Where one is missing only the order counts: 1 / rank.
-    """
-    told = [each.score for each in found]
-    scores = [float(score) for score in told if score is not None and isfinite(score)]
-    if len(scores) < len(told):
-        return [1.0 / rank for rank in range(1, len(told) + 1)], Scale.RANK
-    sign = -1.0 if scores and scores[-1] > scores[0] else 1.0
-    return [sign * score for score in scores], Scale.SIMILARITY
 
 
 class _ViewRetriever(VectorIndexRetriever):
@@ -547,42 +523,48 @@ class _Stores:
         tell_degraded(made.degraded, ViewsDegradedEvent, of=source)
         return made, {view.node_id: view for views in made.views.values() for view in views}
 
-    def moved(
-        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, BaseNode], views: Mapping[str, IndexNode]
-    ) -> Step[ViewChanges]:
-        record = self._record(new)
-        yield from self._kept([self._record(old.and_then(new))])
-        moves = Moves.between(old, new)
-        yield from self._kept([parents[name] for name in moves.parents_written])
-        if not old.whole:  # some may be there already, and not every store replaces equal ids
-            yield from self._views_deleted(moves.views_added)
-        yield from self._views_added([views[name] for name in moves.views_added])
-        yield from self._views_deleted(moves.views_deleted)
-        yield from self._dropped([*moves.views_deleted, *moves.parents_deleted])
-        yield from self._kept([record]) if new.parents else self._dropped([record.node_id])
-        return ViewChanges(
-            views_added=len(moves.views_added),
-            views_deleted=len(moves.views_deleted),
-            views_kept=len(new.views) - len(moves.views_added),
-            parents_written=len(moves.parents_written),
-            parents_deleted=len(moves.parents_deleted),
-        )
-
-    def _record(self, record: ViewRecord) -> TextNode:
-        """Return the node as which a record is kept; it belongs to the document, and goes with it."""
+    def noted(self, record: ViewRecord) -> Step[None]:
+        """Keep a record as a node, which belongs to the document, and goes with it."""
         source = RelatedNodeInfo(node_id=record.source, node_type=ObjectType.DOCUMENT)
         key = record_key(self._ledger, record.source)
-        return TextNode(id_=key, text=record.to_json(), relationships={NodeRelationship.SOURCE: source})
+        node = TextNode(id_=key, text=record.to_json(), relationships={NodeRelationship.SOURCE: source})
+        return self.parents_kept({key: node})
 
-    def _views_added(self, views: list[IndexNode]) -> Step[None]:
-        """Embed views and write them."""
-        index = self._index
+    def forgotten(self, record: ViewRecord) -> Step[None]:
+        return self.parents_dropped([record_key(self._ledger, record.source)])
+
+    def parents_kept(self, parents: Mapping[str, BaseNode]) -> Step[None]:
+        docstore, nodes = self._index.docstore, list(parents.values())
+        if nodes:
+            yield from called(lambda: docstore.add_documents(nodes), lambda: docstore.async_add_documents(nodes))
+
+    def parents_dropped(self, ids: Sequence[str]) -> Step[None]:
+        docstore = self._index.docstore
+
+        def drop() -> None:
+            for name in ids:
+                docstore.delete_document(name, raise_error=False)
+
+        if ids:  # its async twin leaves the ids in the document's `RefDocInfo`
+            yield from called(drop, lambda: asyncio.to_thread(drop))
+
+    def views_added(self, views: Mapping[str, IndexNode], *, again: bool) -> Step[int]:
+        """Embed views and write them; not every store replaces equal ids."""
+        index, nodes = self._index, list(views.values())
         own = not inherits(index.vector_store, BasePydanticVectorStore, "async_add")
-        if views:
-            ado = (lambda: index.ainsert_nodes(views)) if own else None
-            yield from self._alone(lambda: index.insert_nodes(views), ado, purpose="new views")
+        if again:
+            yield from self._out_of_index(list(views))
+        if nodes:
+            ado = (lambda: index.ainsert_nodes(nodes)) if own else None
+            yield from self._alone(lambda: index.insert_nodes(nodes), ado, purpose="new views")
+        return len(nodes)
 
-    def _views_deleted(self, ids: Sequence[str]) -> Step[None]:
+    def views_dropped(self, ids: Sequence[str]) -> Step[int]:
+        yield from self._out_of_index(ids)
+        yield from self.parents_dropped(ids)
+        return len(ids)
+
+    def _out_of_index(self, ids: Sequence[str]) -> Step[None]:
         """Take views out of the vector store, and out of the index, which keeps them where the store has texts."""
         store: Any = self._index.vector_store
         own, gone = not inherits(store, BasePydanticVectorStore, "adelete_nodes"), list(ids)
@@ -606,23 +588,6 @@ class _Stores:
 
         inherited = inherits(index.vector_store, BasePydanticVectorStore, "async_add")
         yield from self._alone(forget, None if inherited else aforget)
-
-    def _kept(self, nodes: Sequence[BaseNode]) -> Step[None]:
-        """Write nodes into the docstore."""
-        docstore = self._index.docstore
-        if nodes:
-            yield from called(lambda: docstore.add_documents(nodes), lambda: docstore.async_add_documents(nodes))
-
-    def _dropped(self, ids: Sequence[str]) -> Step[None]:
-        """Remove nodes from the docstore, those that are there."""
-        docstore = self._index.docstore
-
-        def drop() -> None:
-            for name in ids:
-                docstore.delete_document(name, raise_error=False)
-
-        if ids:  # its async twin leaves the ids in the document's `RefDocInfo`
-            yield from called(drop, lambda: asyncio.to_thread(drop))
 
     def _alone(
         self, do: Callable[[], Any], ado: Callable[[], Awaitable[Any]] | None, *, purpose: str = "store"

@@ -23,13 +23,12 @@ from catena.enrichment import (
     Summaries,
     ViewMaker,
     divided_views,
-    numbered_views,
     views_of_parents,
 )
 from catena.model import SOURCE, TABLE_HEADER, TITLE, digest
 from catena.structure import PASSAGE_TOKENS
 from llama_index_catena.components import DegradedEvent, TransformOfStep, checked_arguments, tell_degraded
-from llama_index_catena.convert import joined_keys, to_chunk
+from llama_index_catena.convert import joined_keys, renamed, to_chunk
 from llama_index_catena.documents import document_of, scalars, text_of, title_of
 from llama_index_catena.segment_nodes import POSITION
 from llama_index_catena.services import LlamaIndexLLM, model_services
@@ -39,8 +38,6 @@ VIEW = "view"
 
 FILTERS = (TITLE, SOURCE, "file_name", "file_path")
 """Metadata that views repeat of their parents, for the filters of vector stores; these add the document's id."""
-
-_LINKS = (NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
 
 _KNOWN: dict[Any, type[Any]] = {kind.__name__: kind for kind in (Keywords, Summaries, Questions)}
 
@@ -172,16 +169,14 @@ class CatenaViewExtractor(TransformOfStep):
             chunks.sort(key=lambda chunk: chunk.position)
         whole = model.Document(id=document_id, text="", title=title_of(given.values()))
         asked = LlamaIndexLLM(self.llm).identity if self.llm is not None else ""
-        entry, degraded = yield from views_of_parents(
-            whole, chunks, self._own, self._makers, passage_tokens=self.passage_tokens, model=asked, held=held
+        keys, inside, tokens = self.metadata_keys, self.parents == "inside", self.passage_tokens
+
+        def view_of(view: model.View, number: int) -> IndexNode:
+            return view_node(given[view.chunk_id], view, number, metadata_keys=keys, inside=inside)
+
+        return views_of_parents(
+            whole, chunks, self._own, self._makers, view_of, passage_tokens=tokens, model=asked, held=held
         )
-        views: dict[str, list[IndexNode]] = {name: [] for name in given}
-        keys, inside = self.metadata_keys, self.parents == "inside"
-        for view, number in numbered_views(entry):
-            parent = given[view.chunk_id]
-            views[view.chunk_id].append(view_node(parent, view, number, metadata_keys=keys, inside=inside))
-        by_parent = {name: tuple(nodes) for name, nodes in views.items()}
-        return ParentViews(entry=entry, views=by_parent, degraded=degraded)
 
     @property
     def _own(self) -> tuple[OwnView, ...]:
@@ -297,7 +292,7 @@ def with_content_ids(nodes: Iterable[BaseNode], *, metadata_keys: Sequence[str] 
         metadata_keys: of metadata that views repeat: another value is another parent.
 
     Returns:
-        Copies; PREVIOUS and NEXT name the new ids. Of equal ones the first, the second, … differ.
+        Copies; PREVIOUS, NEXT, PARENT and CHILD name the new ids. Of equal ones the first, the second, … differ.
     """
     given = list(nodes)
     seen: Counter[str] = Counter()
@@ -306,8 +301,8 @@ def with_content_ids(nodes: Iterable[BaseNode], *, metadata_keys: Sequence[str] 
         said = _said(node, metadata_keys)
         ids.append(digest(said, str(seen[said]), length=32) if node.ref_doc_id else node.node_id)
         seen[said] += 1
-    renamed = {node.node_id: name for node, name in zip(given, ids, strict=True)}
-    return [_renamed(node, name, renamed) for node, name in zip(given, ids, strict=True)]
+    names = {node.node_id: name for node, name in zip(given, ids, strict=True)}
+    return [renamed(node, name, lambda old: names.get(old, old)) for node, name in zip(given, ids, strict=True)]
 
 
 def _said(node: BaseNode, metadata_keys: Sequence[str]) -> str:
@@ -315,12 +310,3 @@ def _said(node: BaseNode, metadata_keys: Sequence[str]) -> str:
     chunk = to_chunk(node)
     known = {key: repr(node.metadata.get(key)) for key in sorted({TITLE, TABLE_HEADER, "file_name", *metadata_keys})}
     return digest(chunk.document_id, repr(chunk.path), chunk.kind, repr(known), chunk.text, length=32)
-
-
-def _renamed(node: BaseNode, name: str, renamed: dict[str, str]) -> BaseNode:
-    links = dict(node.relationships)
-    for link in _LINKS:
-        at = links.get(link)
-        if isinstance(at, RelatedNodeInfo) and at.node_id in renamed:
-            links[link] = at.model_copy(update={"node_id": renamed[at.node_id]})
-    return node.model_copy(update={"id_": name, "relationships": links})

@@ -11,7 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena import Services, arun
-from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Retry, Search, SearchFused, Step, Store, run
+from catena.effects import (
+    FetchChunks,
+    FetchDocuments,
+    FetchText,
+    FindNames,
+    NamesFound,
+    Retry,
+    Search,
+    SearchFused,
+    Step,
+    Store,
+    ask,
+    run,
+)
 from catena.model import Chunk, FilterError, Name, ParameterError, Ranking, Scale, ServiceError
 from catena.retrieval import ForeignRoute, RankFusion, RoutedStore, ranked_chunks, retrieve
 from catena.retrieval.foreign import by_rank
@@ -144,22 +157,23 @@ async def test_failures_degrade_aloud_and_nobody_tries_again_twice() -> None:
 async def test_what_the_store_beside_can_the_whole_can() -> None:
     names, texts, chunks = FindNames(query="q"), FetchText(spans=(("d", 0, 1),)), FetchChunks(spans=(("d", 0, 1),))
     fused = SearchFused(query="q", k=1, weights=(("lexical", 1.0),))
-    known = RoutedStore({"mine": Mine([])}, beside=Knowing(BESIDE))
-    assert known.names(names).known == (await known.anames(names)).known == (Name("n", ("d",)),)
-    assert known.texts(texts) == await known.atexts(texts) == ("text",)
-    assert known.chunks(chunks) == await known.achunks(chunks) == ((chunk("a"),),)
-    for other in (RoutedStore({"mine": Mine([])}), RoutedStore({"mine": Mine([])}, beside=FakeStore({}))):
-        assert other.names(names) == await other.anames(names) == NamesFound()
-        assert other.texts(texts) == await other.atexts(texts) == (None,)
-        assert other.chunks(chunks) == await other.achunks(chunks) == ((),)
-        assert other.search_fused(fused) is None
-        assert await other.asearch_fused(fused) is None
+    ways = [(Knowing(BESIDE), (Name("n", ("d",)),), ("text",), ((chunk("a"),),))]
+    ways += [(beside, (), (None,), ((),)) for beside in (None, FakeStore({}))]
+    for beside, *expected in ways:
+        store = RoutedStore({"mine": Mine([])}, beside=beside)
+        step, services = ask([names, texts, chunks, fused]), Services(store=store)
+        for found in (run(step, services), await arun(ask([names, texts, chunks, fused]), services)):
+            assert [found[0].known, *found[1:]] == [*expected, None]
 
-    class Formula(FakeStore):
+    class Able(FakeStore):
         def search_fused(self, request: SearchFused) -> str:
             return "fused"
 
-    able = RoutedStore({"mine": Mine([])}, beside=Formula({}))
+        def whole(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+            return ids
+
+    able = RoutedStore({"mine": Mine([])}, beside=Able({}))
+    assert run(ask([FetchDocuments(ids=("d",))]), Services(store=able)) == [("d",)]
     assert able.search_fused(fused) == await able.asearch_fused(fused) == "fused"
     assert able.search_fused(SearchFused(query="q", k=1, weights=(("mine", 1.0),))) is None
 

@@ -18,7 +18,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from numpy.typing import NDArray
 
 from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import Cancel, Embed, Embedder, Step, ask, service_error
+from catena.effects import Cancel, Embedder, Step, embed_texts, service_error
 from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
 from catena.model import TITLE, ChunkKind
 from catena.segments import Linked, links_between, placed_by_links
@@ -27,8 +27,6 @@ from llama_index_catena.convert import to_chunk
 from llama_index_catena.documents import document_of
 from llama_index_catena.segment_nodes import POSITION
 from llama_index_catena.services import core_embedder
-
-_BATCH = 256  # texts in one request for vectors
 
 Indexed: TypeAlias = Sequence[BaseNode] | VectorStoreIndex
 Model: TypeAlias = BaseEmbedding | Embedder | None
@@ -193,7 +191,7 @@ class _Work:
         if texts and self.services.embedder is None:
             raise ParameterError("embed_model", None, f"given: {len(texts)} nodes have no embedding")
         rows: list[Any] = [node.embedding for node in nodes]
-        for place, row in zip(texts, (yield from _embedded(tuple(texts.values()))), strict=True):
+        for place, row in zip(texts, (yield from embed_texts(list(texts.values()), "graph")), strict=True):
             rows[place] = row
         lengths = sorted({len(row) for row in rows})
         if len(lengths) > 1:
@@ -215,12 +213,6 @@ def index_model(index: VectorStoreIndex) -> BaseEmbedding:
     """Return the embedding model of an index, for which LlamaIndex has no public name."""
     model: BaseEmbedding = index._embed_model
     return model
-
-
-def _embedded(texts: tuple[str, ...]) -> Step[list[Any]]:
-    starts = range(0, len(texts), _BATCH)
-    replies = yield from ask([Embed(texts=texts[at : at + _BATCH], purpose="graph") for at in starts])
-    return [row for reply in replies for row in reply]
 
 
 def _gone(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
-import numpy as np
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
@@ -20,16 +17,24 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
-from numpy.typing import NDArray
 
-from catena import CatenaError, Chunk, Degraded, FilterError, Hit, ParameterError, Ranking, Scale, Services, run
-from catena.answering import ChainFormat, ChainReading, IntegratedContext, LeftOut, Passage, chain_context
-from catena.effects import Embed, Embedder, Graph, Step, ask
-from catena.graph import GraphResult, GraphSearch, widen
+from catena import CatenaError, Degraded, FilterError, Hit, ParameterError, Ranking, Services, run
+from catena.answering import (
+    ChainFormat,
+    ChainReading,
+    IntegratedContext,
+    LeftOut,
+    Passage,
+    chain_context,
+    chain_places,
+    chains_of_places,
+)
+from catena.effects import Embed, Embedder, Graph, Retry, Step, answered_by, ask, calling
+from catena.graph import GraphResult, GraphSearch, widen, widen_without
 from catena.library import BaseLibrary, boxed, check_graph_step, graph_step
-from catena.model import Chain, Edge, Hop, MissingServiceError, Provenance, Where
+from catena.model import Chain, MissingServiceError, Provenance, Where, mean_direction
 from llama_index_catena.components import CoreRetriever, bundle_of, check_pickles, checked_arguments
-from llama_index_catena.convert import PROVENANCE, notice_node, provenance, to_node
+from llama_index_catena.convert import PROVENANCE, notice_node, provenance, scores_of, to_node
 from llama_index_catena.documents import text_of
 from llama_index_catena.filters import Filters, own_filters, where_of
 from llama_index_catena.graph.building import index_model
@@ -37,8 +42,8 @@ from llama_index_catena.reranking import CorePostprocessor
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import apart, carried_node, linked_chunk, unknown_in
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
-from llama_index_catena.stores import calling, copied, retrieved
-from llama_index_catena.view_index import Parents, fetched, scores_of
+from llama_index_catena.stores import copied, retrieved
+from llama_index_catena.view_index import Parents, fetched
 
 CHAINS = "chains"
 """Key of `provenance(node)` under which the places of a node in chains are."""
@@ -57,10 +62,7 @@ def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = No
         nodes: id -> the user's own node of a chunk that the graph brought; others are made of the chunk.
     """
     own = nodes or {}
-    places: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for number, chain in enumerate(result.chains, start=1):
-        for place, hop in enumerate(chain.hops, start=1):
-            places[hop.chunk.id].append(_written(hop, number, place))
+    places = chain_places(result.chains)
     found = []
     for hit in result.ranking.hits:
         known = own.get(hit.chunk.id)
@@ -81,16 +83,8 @@ def chains_of(nodes: Iterable[NodeWithScore]) -> tuple[Chain, ...]:
         nodes: in any order, and whatever is left of them after another stage; a chain keeps the hops that are there.
             One that stands in no chain is a chain of itself alone, behind the others. Notices are left out.
     """
-    hops: dict[int, dict[int, Hop]] = defaultdict(dict)
-    alone: list[Chain] = []
-    for found in apart(list(nodes))[0]:
-        chunk, places = linked_chunk(found.node).chunk, provenance(found.node).get(CHAINS, ())
-        for told in places:
-            hops[told["chain"]][told["hop"]] = _hop(told, chunk)
-        if not places:
-            alone.append(Chain((Hop(chunk=chunk, score=0.0),)))
-    walked = (Chain(tuple(hops[chain][place] for place in sorted(hops[chain]))) for chain in sorted(hops))
-    return (*walked, *alone)
+    passages = (found.node for found in apart(nodes)[0])
+    return chains_of_places((linked_chunk(node).chunk, provenance(node).get(CHAINS)) for node in passages)
 
 
 class ChainText(str):
@@ -151,30 +145,6 @@ def format_chains(
     """
     notices = tuple(text_of(found.node) for found in apart(nodes)[1])
     return ChainText(chain_context(chains_of(nodes), replace(reading or ChainReading(), format=format)), notices)
-
-
-def _written(hop: Hop, chain: int, place: int) -> dict[str, Any]:
-    edge = hop.edge or Edge(weights={})
-    return {
-        "chain": chain,
-        "hop": place,
-        "score": hop.score,
-        "came_from": hop.came_from,
-        "edges": dict(edge.weights),
-        "shared": {kind: list(words) for kind, words in edge.words.items()},
-        "words": list(hop.words),
-    }
-
-
-def _hop(told: Mapping[str, Any], chunk: Chunk) -> Hop:
-    shared = {kind: tuple(words) for kind, words in told["shared"].items()}
-    return Hop(
-        chunk=chunk,
-        score=told["score"],
-        came_from=told["came_from"],
-        edge=Edge(weights=told["edges"], words=shared) if told["came_from"] else None,
-        words=tuple(told["words"]),
-    )
 
 
 Nodes: TypeAlias = Parents
@@ -251,8 +221,12 @@ class Widener:
         return cls(services=services, how=how, where=where_of(where), own=nodes)
 
     def services_for(self, asked: QueryBundle) -> Services:
-        """Return the services with an embedder that embeds this question once."""
-        return replace(self.services, embedder=QuestionEmbedder(self.services.embedder, asked, self.services.graph))
+        """Return the services, which embed this question once."""
+        services, embedder = self.services, cast("Embedder", self.services.embedder)
+        due = getattr(services.graph, "dim", None) or None
+        model = Services(embedder=embedder, journal=services.journal, retry=Retry(attempts=1))  # who asks tries again
+        handler = answered_by(embedder.identity, _question_vector(asked, due, embedder.identity), model)
+        return replace(services, handlers={**services.handlers, Embed: handler})
 
     def widened(self, asked: QueryBundle, found: Sequence[NodeWithScore], k: int, route: str) -> Step[WidenedNodes]:
         """Widen what a retriever found, best first; nodes given stay as they are."""
@@ -263,10 +237,8 @@ class Widener:
 
     def without_first(self, asked: QueryBundle, k: int, failed: Degraded) -> Step[WidenedNodes]:
         """Walk from where the question's keywords stand in the graph, in the place of a retriever that failed."""
-        how = replace(self.how, walk=replace(self.how.walk, seeds="keywords"), on_graph_error="raise")
-        result = yield from boxed(widen(asked.query_str, Ranking((), Scale.RANK), how, k=k, where=self.where))
-        told = replace(result.ranking, degraded=(failed, *result.ranking.degraded))
-        return (yield from self.with_own(replace(result, ranking=told)))
+        found = yield from boxed(widen_without(asked.query_str, failed, self.how, k=k, where=self.where))
+        return (yield from self.with_own(found))
 
     def with_own(self, result: GraphResult) -> Step[WidenedNodes]:
         """Look up the user's own nodes of what the graph brought; where that fails, the graph's texts do."""
@@ -298,68 +270,30 @@ def first_ranking(found: Sequence[NodeWithScore], route: str) -> Ranking:
     return Ranking(tuple(hits.values()), scale, tuple(told), unknown_in(found))
 
 
-class QuestionEmbedder:
-    """Embeds one question, once, or the texts that its bundle has in its place (HyDE): the mean of their vectors.
+def _question_vector(asked: QueryBundle, due: int | None, identity: str) -> Callable[[Embed], Step[Any]]:
+    """Return what embeds one question once, and texts that its bundle has in its place (HyDE) as their mean.
 
     Args:
-        embedder: of the graph's nodes.
         asked: the question; a vector in it is not used: nothing says which model made it.
-        graph: with which vectors it is compared.
+        due: length of the vectors with which it is compared, where that is known.
+        identity: of the model.
     """
+    texts = tuple(asked.custom_embedding_strs or (asked.query_str,))
+    known: list[Any] = []
 
-    def __init__(self, embedder: Any, asked: QueryBundle, graph: object = None) -> None:
-        self._embedder = embedder
-        self._query, self._texts = asked.query_str, tuple(asked.custom_embedding_strs or (asked.query_str,))
-        self._vector: NDArray[np.float32] | None = None
-        self._due = getattr(graph, "dim", None) or None
-        self.identity: str = embedder.identity
+    def embedded(request: Embed) -> Step[Any]:
+        is_question = request.kind == "query" and request.texts == (asked.query_str,)
+        if is_question and known:
+            return known[0]
+        (rows,) = yield from ask([replace(request, texts=texts) if is_question else request])
+        if request.kind == "query" and due not in (None, rows.shape[1]):
+            allowed = f"the model of the graph's nodes, whose vectors have {due} numbers"
+            raise ParameterError("embed_model", f"{identity} with {rows.shape[1]}", allowed)
+        if is_question:
+            known.append(mean_direction(rows)[None] if len(texts) > 1 else rows)
+        return known[0] if is_question else rows
 
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return int(self._embedder.dim)
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the embedder does."""
-        rows: NDArray[np.float32] = self._embedder.embed_documents(texts)
-        return rows
-
-    async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `embed_documents`, without blocking the event loop."""
-        return await self._away("embed_documents", texts)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the unit vector of the question, or of another text."""
-        if text != self._query:
-            return self._checked([self._embedder.embed_query(text)])
-        if self._vector is None:
-            self._vector = self._checked([self._embedder.embed_query(each) for each in self._texts])
-        return self._vector
-
-    async def aembed_query(self, text: str) -> NDArray[np.float32]:
-        """As `embed_query`, without blocking the event loop."""
-        if text != self._query:
-            return self._checked([await self._away("embed_query", text)])
-        if self._vector is None:
-            self._vector = self._checked([await self._away("embed_query", each) for each in self._texts])
-        return self._vector
-
-    async def _away(self, method: str, asked: Any) -> NDArray[np.float32]:
-        own = getattr(self._embedder, f"a{method}", None)
-        found: NDArray[np.float32] = await (
-            asyncio.to_thread(getattr(self._embedder, method), asked) if own is None else own(asked)
-        )
-        return found
-
-    def _checked(self, rows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        mean: NDArray[np.float32] = np.mean(rows, axis=0, dtype=np.float32)
-        if self._due not in (None, len(mean)):
-            allowed = f"the model of the graph's nodes, whose vectors have {self._due} numbers"
-            raise ParameterError("embed_model", f"{self.identity} with {len(mean)}", allowed)
-        if len(rows) == 1:  # of unit length already: a second division would change its last bit on some processors
-            return mean
-        length = float(np.linalg.norm(mean))
-        return mean / length if length else mean
+    return embedded
 
 
 _USUAL = repr(GraphSearch())

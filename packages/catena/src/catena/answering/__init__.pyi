@@ -15,6 +15,8 @@ from .chains import ChainFormat as ChainFormat
 from .chains import ChainReading as ChainReading
 from .chains import arrange as arrange
 from .chains import chain_context as chain_context
+from .chains import chain_places as chain_places
+from .chains import chains_of_places as chains_of_places
 from .conflict_finding import Conflict as Conflict
 from .conflict_finding import conflicts as conflicts
 from .integration import IntegratedContext as IntegratedContext

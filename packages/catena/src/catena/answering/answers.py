@@ -21,7 +21,18 @@ from catena.answering.quotes import Citable, Quote, VerifiedQuote, sources, veri
 from catena.answering.support import ComparedWords, Proof, nearest_of, proof_of, split_values, words_about
 from catena.answering.written import check_citations, read_reply, statements_in
 from catena.effects import Complete, Step, ask
-from catena.model import CAPTION, Checked, Document, Hit, ParameterError, Segment, Unknown, citation, shown_text
+from catena.model import (
+    CAPTION,
+    Checked,
+    Chunk,
+    Document,
+    Hit,
+    ParameterError,
+    Segment,
+    Unknown,
+    citation,
+    shown_text,
+)
 from catena.model.figures import figure_link, figure_links
 from catena.structure.views import DSRAG, HeaderTemplate, segment_header
 from catena.text import Wording, count_tokens
@@ -286,7 +297,7 @@ def _shown(context: Context) -> str:
     return f"{text}\n\nFigures that you may show:\n{listed(figures)}" if figures else text
 
 
-def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable[Document] = ()) -> CitedAnswer:
+def check_answer(reply: str, passages: Sequence[Citable | str], *, documents: Iterable[Document] = ()) -> CitedAnswer:
     """Check an answer with quotes that any model wrote, in the form that `answer_cited` asks for or near it.
 
     A quote belongs to the statements that cite its passage and share a content word, a value or a name with it; of
@@ -296,19 +307,25 @@ def check_answer(reply: str, passages: Sequence[Citable], *, documents: Iterable
 
     Args:
         reply: an answer with markers [n], and below it quotes `[n] "..."`.
-        passages: numbered from 1, or with numbers of their own.
+        passages: numbered from 1, or with numbers of their own; a bare text is a document of its own.
         documents: where given, the pages of a quote are its own, not those of its passage.
 
     Raises:
         ParameterError: two passages have one number, or a document is of another version than a passage.
     """
-    given = {source.number: source for source in sources(passages)}
+    citable: list[Citable] = [
+        Chunk(id=str(n), document_id=str(n), position=0, start=0, end=len(each), text=each)
+        if isinstance(each, str)
+        else each
+        for n, each in enumerate(passages, start=1)
+    ]
+    given = {source.number: source for source in sources(citable)}
     written = read_reply(reply)
-    quotes = _verified(written.quotes, passages, tuple(documents))
+    quotes = _verified(written.quotes, citable, tuple(documents))
     citations = tuple(
         Citation(quote, given[quote.passage].cited(quote.place) if quote.passage in given else "") for quote in quotes
     )
-    figures = {figure.id: figure for figure in figures_in(passages)}
+    figures = {figure.id: figure for figure in figures_in(citable)}
     named = dict.fromkeys(name for name in _FIGURE.findall(written.text) if name in figures)
     unnamed = _FIGURE.sub(lambda found: "" if found[1] in figures else found[0], written.text)
     checked = check_citations(unnamed, given.keys())

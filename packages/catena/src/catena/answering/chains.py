@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Annotated, Literal, TypeAlias, get_args
+from numbers import Real
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from annotated_types import Ge
 
@@ -179,3 +181,67 @@ def _reasons(edge: Edge, turned: bool) -> Iterator[str]:
 def _short(word: str) -> str:
     plain = " ".join(word.replace('"', "'").split())
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
+
+
+def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
+    """Return by chunk id its places in chains, as values that JSON can write; `chains_of_places` reads them."""
+    places: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for number, chain in enumerate(chains, start=1):
+        for place, hop in enumerate(chain.hops, start=1):
+            edge = hop.edge or Edge(weights={})
+            places[hop.chunk.id].append(
+                {
+                    "chain": number,
+                    "hop": place,
+                    "score": float(hop.score),
+                    "came_from": hop.came_from,
+                    "edges": {kind: float(weight) for kind, weight in edge.weights.items()},
+                    "shared": {kind: list(words) for kind, words in edge.words.items()},
+                    "words": list(hop.words),
+                }
+            )
+    return dict(places)
+
+
+def chains_of_places(found: Iterable[tuple[Chunk, object]]) -> tuple[Chain, ...]:
+    """Return the chains that chunks stand in, hop by hop.
+
+    Args:
+        found: chunks with their places, in any order, and whatever is left of them: a chain keeps the hops that are
+            there. A chunk that tells no place is a chain of itself alone, behind the others.
+    """
+    chains: dict[int, dict[int, Hop]] = defaultdict(dict)
+    alone: list[Chain] = []
+    for chunk, told in found:
+        places = [place for place in told if _is_place(place)] if isinstance(told, list | tuple) else []
+        for place in places:
+            chains[place["chain"]].setdefault(place["hop"], _hop(place, chunk))
+        if not places:
+            alone.append(Chain((Hop(chunk=chunk, score=0.0),)))
+    walked = (Chain(tuple(hops[place] for place in sorted(hops))) for _, hops in sorted(chains.items()))
+    return (*walked, *alone)
+
+
+def _hop(place: Mapping[str, Any], chunk: Chunk) -> Hop:
+    edge = Edge(weights=place["edges"], words={kind: tuple(words) for kind, words in place["shared"].items()})
+    came_from = str(place["came_from"])
+    return Hop(
+        chunk=chunk,
+        score=float(place["score"]),
+        came_from=came_from,
+        edge=edge if came_from else None,
+        words=tuple(place["words"]),
+    )
+
+
+_PLACE = {"chain": int, "hop": int, "score": Real, "came_from": str, "words": Sequence}
+_PLACE |= {"edges": Mapping, "shared": Mapping}
+
+
+def _is_place(place: object) -> bool:
+    return (
+        isinstance(place, Mapping)
+        and all(isinstance(place.get(key), kind) for key, kind in _PLACE.items())
+        and all(isinstance(weight, Real) for weight in place["edges"].values())
+        and all(isinstance(words, Sequence) for words in place["shared"].values())
+    )

@@ -3,6 +3,7 @@ from .budget import Price as Price
 from .budget import Tariff as Tariff
 from .budget import Usage as Usage
 from .budget import approximate_tokens as approximate_tokens
+from .driver import answered_by as answered_by
 from .driver import arun as arun
 from .driver import one_state as one_state
 from .driver import run as run
@@ -48,6 +49,8 @@ from .services import Health as Health
 from .services import Limiter as Limiter
 from .services import Retry as Retry
 from .services import Services as Services
+from .services import calling as calling
+from .steps import AwaitedCall as AwaitedCall
 from .steps import Certificate as Certificate
 from .steps import CheckGraph as CheckGraph
 from .steps import Complete as Complete
@@ -65,6 +68,7 @@ from .steps import FetchPlaces as FetchPlaces
 from .steps import FetchText as FetchText
 from .steps import FindCovering as FindCovering
 from .steps import FindNames as FindNames
+from .steps import ForeignCall as ForeignCall
 from .steps import Fused as Fused
 from .steps import Holdings as Holdings
 from .steps import Inspect as Inspect
@@ -80,4 +84,6 @@ from .steps import all_together as all_together
 from .steps import answer_of as answer_of
 from .steps import ask as ask
 from .steps import ask_if_known as ask_if_known
+from .steps import called as called
+from .steps import embed_texts as embed_texts
 from .steps import together as together

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from catena.effects.requests import Effect, RequestPipeline
-from catena.effects.services import Services
+from catena.effects.services import Handler, Services
 from catena.effects.steps import Failed, Request, Step
 from catena.model.errors import CancelledError
 
@@ -106,6 +106,15 @@ async def arun(step: Step[T], services: Services, *, computes: bool = False) -> 
         finally:
             if snapshot.is_open:  # its files are not for the event loop's thread to touch
                 await _in_thread(snapshot.close)
+
+
+def answered_by(identity: str, step: Callable[[Any], Step[Any]], services: Services) -> Handler:
+    """Return the handler that answers a request by a step, driven with these services."""
+    return Handler(
+        identity=identity,
+        call=lambda request: run(step(request), services),
+        acall=lambda request: arun(step(request), services),
+    )
 
 
 @contextmanager

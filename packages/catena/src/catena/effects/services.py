@@ -20,7 +20,17 @@ from catena.effects.journal import Journal
 from catena.effects.models import as_core
 from catena.effects.redaction import secrets_of
 from catena.effects.replies import FORMS, Form
-from catena.effects.steps import Complete, Describe, Embed, Holdings, Inspect, Request, Search
+from catena.effects.steps import (
+    AwaitedCall,
+    Complete,
+    Describe,
+    Embed,
+    ForeignCall,
+    Holdings,
+    Inspect,
+    Request,
+    Search,
+)
 from catena.model import Checked, MissingServiceError, ParameterError, Place, ServiceError, check_given
 
 COOL_DOWN_SECONDS = 30.0
@@ -301,6 +311,14 @@ class Handler:
         """The keys, tokens and passwords that the service was given; looked for each time."""
         own = getattr(self.call or self.acall, "__self__", None)
         return secrets_of(own if self.holder is None else self.holder)
+
+
+def calling(identity: str) -> Mapping[type[Request], Handler]:
+    """Return the handlers of calls of a user's own objects; their errors are `ServiceError`s of this name."""
+    return {
+        ForeignCall: Handler(identity=identity, call=lambda call: call.do(), acall=lambda call: call.ado()),
+        AwaitedCall: Handler(identity=identity, acall=lambda call: call.ado()),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

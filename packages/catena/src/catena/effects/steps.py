@@ -6,7 +6,7 @@ failed comes back as a `Failed` value. `yield from` composes steps as `await` co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -14,6 +14,8 @@ from catena.model import InvalidReplyError, MissingServiceError, Name, Ranking, 
 from catena.prompts import Prompt
 
 T = TypeVar("T")
+
+TEXTS_OF_BATCH = 256  # in one request for vectors: enough to be quick, few enough to be told of and stopped
 
 CAPTION_TOKENS = 400  # of a caption; three sentences take some 100
 
@@ -400,6 +402,52 @@ def ask(requests: Sequence[Request]) -> Step[list[Any]]:
         if isinstance(reply, Failed):
             raise reply.error
     return list(replies)
+
+
+def embed_texts(
+    texts: Sequence[str], purpose: str, *, kind: Literal["document", "query"] = "document"
+) -> Step[list[Any]]:
+    """Return a row per text, in order; they are asked for in batches, which can be told of and stopped."""
+    starts = range(0, len(texts), TEXTS_OF_BATCH)
+    batches = [tuple(texts[at : at + TEXTS_OF_BATCH]) for at in starts]
+    requests = [Embed(texts=batch, kind=kind, purpose=purpose) for batch in batches]
+    replies = (yield from ask(requests)) if requests else []
+    return [row for reply in replies for row in reply]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ForeignCall:
+    """One call of a user's own object, by threads or by asyncio; the reply is what it returns.
+
+    `catena.effects.calling` answers it.
+
+    Attributes:
+        do: makes it.
+        ado: makes it on an event loop.
+        purpose: in messages and progress.
+        waited_for: whether a question waits for it.
+    """
+
+    do: Callable[[], Any]
+    ado: Callable[[], Awaitable[Any]]
+    purpose: str = "store"
+    waited_for: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AwaitedCall:
+    """One call of a user's own coroutine function; without an event loop it is awaited on one of the core's."""
+
+    ado: Callable[[], Awaitable[Any]]
+    purpose: str = "store"
+
+
+def called(
+    do: Callable[[], Any], ado: Callable[[], Awaitable[Any]], *, purpose: str = "store", waited_for: bool = False
+) -> Step[Any]:
+    """Make one call, see `ForeignCall`, and return its reply."""
+    (reply,) = yield from ask([ForeignCall(do=do, ado=ado, purpose=purpose, waited_for=waited_for)])
+    return reply
 
 
 def ask_if_known(request: Request) -> Step[Any]:

@@ -22,6 +22,7 @@ from .entities import QueryEntities as QueryEntities
 from .entities import RecognizerDetector as RecognizerDetector
 from .entities import detect_entities as detect_entities
 from .entities import query_entities as query_entities
+from .entities import usual_detectors as usual_detectors
 from .entities import with_terms as with_terms
 from .parent_views import OwnView as OwnView
 from .parent_views import ParentViews as ParentViews
@@ -29,7 +30,6 @@ from .parent_views import ViewStores as ViewStores
 from .parent_views import add_views as add_views
 from .parent_views import delete_views as delete_views
 from .parent_views import divided_views as divided_views
-from .parent_views import numbered_views as numbered_views
 from .parent_views import replace_views as replace_views
 from .parent_views import views_of_parents as views_of_parents
 from .statement_views import STATEMENT as STATEMENT

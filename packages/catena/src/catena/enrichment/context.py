@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from unicodedata import east_asian_width
 
 from annotated_types import Ge
 
-from catena.effects import Embed, Step, ask
+from catena.effects import Step, embed_texts
 from catena.model import Chunk, Degraded, Document, Entry, Metadata, Section
 from catena.model.errors import ParameterError
 from catena.model.ids import digest
@@ -190,7 +190,6 @@ def _check_length(name: str, given: Sequence[str], sections: int) -> None:
 SHORTEST, LONGEST = 20, 300  # characters of a sentence that may be a summary; a wide one, as in Chinese, is two
 LEAD = 20  # sentences: a document says what it is about in its beginning, and details of equal weight further on
 LONGEST_TITLE = 120  # characters of a first line that may be a title
-_BATCH = 256  # texts per request
 _ENDS = (".", "!", "?", "。", "！", "？", "।", "؟", "…")
 _MARKS = "#*_>`=-–—• \t\ufeff"
 
@@ -276,11 +275,9 @@ def _central(by_section: Sequence[Sequence[str]]) -> Step[tuple[str, list[str]]]
 
     flat = [sentence for sentences in by_section for sentence in sentences]
     distinct = list(dict.fromkeys(flat))
-    texts = [tuple(distinct[at : at + _BATCH]) for at in range(0, len(distinct), _BATCH)]
-    replies: list[Any] = yield from ask([Embed(texts=batch, purpose="embedding for summaries") for batch in texts])
-    rows = np.concatenate([np.asarray(reply, dtype=np.float64) for reply in replies])
-    row_of = {sentence: row for sentence, row in zip(distinct, rows, strict=True)}
-    vectors = np.stack([row_of[sentence] for sentence in flat])
+    rows = yield from embed_texts(distinct, "embedding for summaries")
+    row_of = dict(zip(distinct, rows, strict=True))
+    vectors = np.stack([row_of[sentence] for sentence in flat]).astype(np.float64)
     ends = [0, *accumulate(map(len, by_section))]
     return flat[most_central(vectors, among=LEAD)], [
         flat[start + most_central(vectors[start:end])] if end > start else "" for start, end in pairwise(ends)

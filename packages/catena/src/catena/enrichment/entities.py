@@ -202,6 +202,12 @@ class QueryEntities:
     degraded: tuple[Degraded, ...] = ()
 
 
+def usual_detectors(*, llm: bool, recognizer: bool) -> tuple[Detector, ...]:
+    """Return the rule for code-like words, and a detector for each model that there is."""
+    by_models = ((LLMDetector(), llm), (RecognizerDetector(), recognizer))
+    return (CodeDetector(), *(detector for detector, is_there in by_models if is_there))
+
+
 def detect_entities(
     document: Document, chunks: Sequence[Chunk], detectors: Sequence[Detector], *, on_error: OnError = "degrade"
 ) -> Step[Entities]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from catena.effects import Step
 from catena.enrichment.view_makers import Keywords, Summaries
-from catena.enrichment.view_records import ViewChanges, ViewRecord, written_by_model
+from catena.enrichment.view_records import Moves, ViewChanges, ViewRecord, written_by_model
 from catena.enrichment.views import Held, ViewMaker, with_views
 from catena.model import Chunk, Degraded, Document, DuplicateDocumentError, Entry, ParameterError, View, digest
 from catena.structure import PASSAGE, headed_views, passage_views, raw_views
@@ -64,11 +64,12 @@ def views_of_parents(
     parents: Sequence[Chunk],
     own: Sequence[OwnView],
     makers: Sequence[ViewMaker],
+    view_of: Callable[[View, int], V],
     *,
     passage_tokens: int,
     model: str,
     held: Held | None = None,
-) -> Step[tuple[Entry, tuple[Degraded, ...]]]:
+) -> Step[ParentViews[V]]:
     """Make all views of the parents of one document: their own first, then those of the makers.
 
     Args:
@@ -76,6 +77,8 @@ def views_of_parents(
         parents: in reading order.
         own: names of own views, as `divided_views` returns them.
         makers: of all others.
+        view_of: from a view that says something, and its number among those of its parent and kind (from 0), to it in
+            the words of a framework.
         passage_tokens: of a passage at most, its titles not counted.
         model: identity of the language model.
         held: views of an older version by `View.made`: a model is not asked for those again.
@@ -87,16 +90,14 @@ def views_of_parents(
         else:
             made += headed_views(document, parents) if kind == "headed" else raw_views(parents)
     entry = Entry(document=document, sections=(), chunks=tuple(parents), views=tuple(made))
-    return (yield from with_views(entry, makers, model=model, held=held))
-
-
-def numbered_views(entry: Entry) -> Iterator[tuple[View, int]]:
-    """Yield the views that say something, each with its number among those of its parent and kind, from 0."""
+    entry, degraded = yield from with_views(entry, makers, model=model, held=held)
     numbers: Counter[tuple[str, str]] = Counter()
+    views: dict[str, list[V]] = {parent.id: [] for parent in parents}
     for view in entry.views:
         if view.text.strip():
-            yield view, numbers[view.chunk_id, view.kind]
+            views[view.chunk_id].append(view_of(view, numbers[view.chunk_id, view.kind]))
             numbers[view.chunk_id, view.kind] += 1
+    return ParentViews(entry=entry, views={name: tuple(each) for name, each in views.items()}, degraded=degraded)
 
 
 class ViewStores(Protocol[P_contra, V]):
@@ -124,10 +125,23 @@ class ViewStores(Protocol[P_contra, V]):
     ) -> Step[tuple[ParentViews[V], Mapping[str, V]]]:
         """Make the views of one document's parents, and return them by the ids of the views, too."""
 
-    def moved(
-        self, old: ViewRecord, new: ViewRecord, parents: Mapping[str, P_contra], views: Mapping[str, V]
-    ) -> Step[ViewChanges]:
-        """Take the stores from one record to another: write all that comes before anything is deleted."""
+    def noted(self, record: ViewRecord) -> Step[None]:
+        """Keep the record of a document."""
+
+    def forgotten(self, record: ViewRecord) -> Step[None]:
+        """Remove the record of a document."""
+
+    def parents_kept(self, parents: Mapping[str, P_contra]) -> Step[None]:
+        """Write parents by their ids, new ones and changed ones."""
+
+    def parents_dropped(self, ids: Sequence[str]) -> Step[None]:
+        """Remove parents, those that are there."""
+
+    def views_added(self, views: Mapping[str, V], *, again: bool) -> Step[int]:
+        """Write views by their ids; `again`: some may be there. Return how many were written."""
+
+    def views_dropped(self, ids: Sequence[str]) -> Step[int]:
+        """Remove views, those that are there; return how many were removed."""
 
 
 Sources: TypeAlias = Mapping[str, Mapping[str, P_contra]]
@@ -160,7 +174,7 @@ def delete_views(stores: ViewStores[P_contra, V], sources: Sequence[str]) -> Ste
     records = yield from stores.records(sources)
     changes = ViewChanges()
     for record in records.values():
-        changes += yield from stores.moved(record, ViewRecord(source=record.source), {}, {})
+        changes += yield from _moved(stores, record, ViewRecord(source=record.source), {}, {})
     return changes
 
 
@@ -180,7 +194,7 @@ def _changed(stores: ViewStores[P_contra, V], old: ViewRecord, parents: Mapping[
     if old.whole and old.fingerprint == fingerprint:  # sections at most moved: their views are as they were
         if old.parents == hashes:
             return ViewChanges(views_kept=len(old.views))
-        return (yield from stores.moved(old, replace(old, parents=hashes), parents, {}))
+        return (yield from _moved(stores, old, replace(old, parents=hashes), parents, {}))
     made, views = yield from stores.made(old.source, list(parents.values()), old.held)
     new = ViewRecord(
         source=old.source,
@@ -189,4 +203,28 @@ def _changed(stores: ViewStores[P_contra, V], old: ViewRecord, parents: Mapping[
         views=tuple(views),
         written=written_by_model(made.entry.views),
     )
-    return replace((yield from stores.moved(old, new, parents, views)), degraded=made.degraded)
+    return replace((yield from _moved(stores, old, new, parents, views)), degraded=made.degraded)
+
+
+def _moved(
+    stores: ViewStores[P_contra, V],
+    old: ViewRecord,
+    new: ViewRecord,
+    parents: Mapping[str, P_contra],
+    views: Mapping[str, V],
+) -> Step[ViewChanges]:
+    """Take the stores from one record to another: all that comes is written before anything is deleted."""
+    moves = Moves.between(old, new)
+    yield from stores.noted(old.and_then(new))
+    yield from stores.parents_kept({name: parents[name] for name in moves.parents_written})
+    added = yield from stores.views_added({name: views[name] for name in moves.views_added}, again=not old.whole)
+    deleted = yield from stores.views_dropped(moves.views_deleted)
+    yield from stores.parents_dropped(moves.parents_deleted)
+    yield from stores.noted(new) if new.parents else stores.forgotten(new)
+    return ViewChanges(
+        views_added=added,
+        views_deleted=deleted,
+        views_kept=len(new.views) - added,
+        parents_written=len(moves.parents_written),
+        parents_deleted=len(moves.parents_deleted),
+    )

@@ -14,12 +14,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from catena.effects import Embed, Step, ask
+from catena.effects import Step, embed_texts
 from catena.evaluation.significance import PairedComparison, compare
 from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError
 from catena.text.words import folded
 
-BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 Matrix: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = Sequence[str | None]
 _BLOCK = 1024  # rows compared with all others at a time
@@ -69,10 +68,8 @@ def unit_rows(texts: Sequence[str], *, kind: Literal["document", "query"] = "doc
     Raises:
         ServiceError: the embedder failed.
     """
-    batches = [tuple(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
-    replies = yield from ask([Embed(texts=batch, kind=kind, purpose="evaluation") for batch in batches])
-    rows = np.concatenate([np.asarray(reply, dtype=np.float64) for reply in replies]) if replies else np.zeros((0, 0))
-    return normalised(rows)
+    rows = yield from embed_texts(texts, "evaluation", kind=kind)
+    return normalised(np.asarray(rows).reshape(len(rows), -1 if rows else 0))
 
 
 def normalised(rows: NDArray[np.floating]) -> Matrix:

@@ -171,6 +171,21 @@ class FidelityReport:
         counts = Counter(page.state for page in self.pages)
         return {"llm": counts["llm"], "re-asked": counts["re-asked"], "layout": counts["layout"]}
 
+    def as_metadata(self) -> dict[str, int | float]:
+        """Return what a document's metadata say of it, `pages_by_model`, …; {} where no model wrote a page.
+
+        `fidelity_recall`, `fidelity_precision` and `fidelity_order` are those of the least faithful answer.
+        """
+        if not self.pages:
+            return {}
+        counts = self.states
+        return {
+            "pages_by_model": counts["llm"],
+            "pages_asked_again": counts["re-asked"],
+            "pages_from_layout": counts["layout"],
+            **{f"fidelity_{name}": _summary(getattr(page, name) for page in self.pages)["min"] for name in _SHARES},
+        }
+
     def as_json(self) -> dict[str, Any]:
         """Return a stable object of plain JSON values.
 

@@ -36,6 +36,7 @@ from .search import GraphSearch as GraphSearch
 from .search import question_keywords as question_keywords
 from .search import search_graph as search_graph
 from .search import widen as widen
+from .search import widen_without as widen_without
 from .training_data import Choices as Choices
 from .training_data import Epoch as Epoch
 from .training_data import ListOptions as ListOptions

@@ -21,7 +21,7 @@ from catena.effects import Complete, Embed, Search, Step, ask
 from catena.graph.options import WalkOptions
 from catena.graph.scoring import FeatureScorer, Scorer, pose
 from catena.graph.walking import walk
-from catena.model import Chain, Chunk, Degraded, Ranking, Where
+from catena.model import Chain, Chunk, Degraded, Ranking, Scale, Where
 from catena.model.errors import CatenaError, FilterError, MissingServiceError, ParameterError
 from catena.model.filters import check, compiled, fields_of
 from catena.model.options import check_given, check_options
@@ -147,6 +147,18 @@ def widen(
     how = how or GraphSearch()
     vector = yield from _attempt(_vector(query), how.on_graph_error)
     return (yield from _widened(query, vector, ranking, how, k=k, where=where))
+
+
+def widen_without(
+    query: str, failed: Degraded, how: GraphSearch, *, k: Length = 10, where: Where | None = None
+) -> Step[GraphResult]:
+    """Return what a walk finds from where the question's keywords stand, in the place of a retriever that failed.
+
+    What the walk fails with is raised: both have then failed.
+    """
+    how = replace(how, walk=replace(how.walk, seeds="keywords"), on_graph_error="raise")
+    found = yield from widen(query, Ranking((), Scale.RANK), how, k=k, where=where)
+    return replace(found, ranking=replace(found.ranking, degraded=(failed, *found.ranking.degraded)))
 
 
 def _widened(

@@ -521,6 +521,10 @@ class BaseLibrary(ABC):
                 continue
         return tuple(found)
 
+    def figure_path(self, found: Hit | Chunk) -> Path | None:
+        """Return the file of a figure's picture; None where none can be written: on a server, in a folder to read."""
+        return None
+
     def _figure_of(self, found: Hit | Chunk) -> tuple[str, str]:
         chunk = _chunk_of(found)
         name = chunk.metadata.get(FIGURE)

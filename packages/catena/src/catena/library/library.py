@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from catena.library.file_ingestion import SIDE_BY_SIDE, Batch, Input, Progress, 
 from catena.library.graph import LibraryGraph
 from catena.library.pipeline import Preparation
 from catena.model import CancelledError, CatenaError, Chunk, Document, Entry, Hit, Outcome, ParameterError
+from catena.model.errors import LibraryError
 from catena.model.options import check_given
 from catena.store.store import LibraryStats, LibraryStore
 
@@ -334,6 +336,11 @@ class Library(BaseLibrary):
             LibraryError: there is no figure, or the file cannot be written.
         """
         return self._store.figure_file(*self._figure_of(found))
+
+    def figure_path(self, found: Hit | Chunk) -> Path | None:
+        with suppress(LibraryError):
+            return self.figure_file(found)
+        return None
 
     def stats(self) -> LibraryStats:
         """Return the size of the library."""

@@ -17,7 +17,7 @@ import numpy as np
 from annotated_types import Ge
 
 from catena import prompts
-from catena.effects import Complete, Embed, Recognise, Request, Step, ask
+from catena.effects import Complete, Recognise, Request, Step, embed_texts
 from catena.enrichment import KIND as GRAPH_KEYWORDS
 from catena.enrichment import ContextOptions, CriticalTermOptions, ViewMaker, critical_terms
 from catena.enrichment.context_llm import versions as prompt_versions
@@ -44,7 +44,6 @@ CHUNK_KEYS = frozenset(
 """Metadata keys with which a chunk says something of itself: a document's metadata of these names stay with it."""
 
 _SHOWN = 20  # pages in a note
-EMBED_BATCH = 256  # texts per request: large enough to be quick, small enough to be told of and stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,10 +342,7 @@ def embed(entry: Entry, *, known: Mapping[tuple[str, str], Any] | None = None) -
     texts = list(dict.fromkeys(text for (_, _, text), name in zip(rows, names, strict=True) if name not in held))
     if not rows:  # an entry without chunks: the store says why it takes none
         return ViewVectors.default(np.zeros((0, 0), np.float32))
-    batches = [tuple(texts[at : at + EMBED_BATCH]) for at in range(0, len(texts), EMBED_BATCH)]
-    requests = [Embed(texts=batch, purpose=f"embedding {entry.document.id}") for batch in batches]
-    replies: list[Any] = yield from ask(requests)
-    made = dict(zip(texts, (row for reply in replies for row in np.asarray(reply, dtype=np.float32)), strict=True))
+    made = dict(zip(texts, (yield from embed_texts(texts, f"embedding {entry.document.id}")), strict=True))
     return ViewVectors(
         rows=np.stack([held[name] if name in held else made[row[2]] for row, name in zip(rows, names, strict=True)]),
         chunks=tuple(place for place, _, _ in rows),

@@ -138,6 +138,7 @@ from .vectors import DEFAULT as DEFAULT
 from .vectors import DEFAULT_VIEW as DEFAULT_VIEW
 from .vectors import EMBEDDED_VIEWS as EMBEDDED_VIEWS
 from .vectors import ViewVectors as ViewVectors
+from .vectors import directed as directed
 from .vectors import embedded_view as embedded_view
 from .vectors import mean_direction as mean_direction
 from .vectors import text_digest as text_digest

@@ -57,6 +57,13 @@ def text_digest(text: str) -> str:
     return digest(text, length=32)
 
 
+def directed(row: NDArray[np.float32]) -> list[float]:
+    """Return a row as plain floats; one of zeros, whose cosine is no number, as the unit vector of equal numbers."""
+    if len(row) and not row.any():
+        return [float(len(row) ** -0.5)] * len(row)
+    return [float(number) for number in row]
+
+
 def mean_direction(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean of vectors, brought to unit length; zero where they cancel out.
 

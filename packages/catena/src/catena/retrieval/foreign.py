@@ -8,15 +8,10 @@ from itertools import pairwise
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from catena.effects import (
-    FetchChunks,
-    FetchPlaces,
-    FetchText,
-    FindNames,
     Fused,
     Handler,
     Holdings,
     Inspect,
-    NamesFound,
     Request,
     Retry,
     Search,
@@ -26,8 +21,8 @@ from catena.effects import (
     ask,
     run,
 )
-from catena.effects.ports import Store, StoreSnapshot
-from catena.model import Chunk, FilterError, Hit, ParameterError, Place, Provenance, Ranking, Scale
+from catena.effects.ports import Store
+from catena.model import Chunk, FilterError, Hit, ParameterError, Provenance, Ranking, Scale
 from catena.retrieval.fusion import RankFusion
 
 T = TypeVar("T")
@@ -108,42 +103,11 @@ class RoutedStore:
         """As `search_fused`, without blocking the event loop."""
         return None if self._is_ours(request) else await self._aother(request, None)
 
-    def names(self, request: FindNames) -> NamesFound:
-        """Return the names of a question that the store beside knows."""
-        return self._other(request, NamesFound())  # type: ignore[no-any-return]
-
-    async def anames(self, request: FindNames) -> NamesFound:
-        """As `names`, without blocking the event loop."""
-        return await self._aother(request, NamesFound())  # type: ignore[no-any-return]
-
-    def chunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """Return the chunks of the store beside by their place."""
-        return self._other(request, ((),) * len(request.spans))  # type: ignore[no-any-return]
-
-    async def achunks(self, request: FetchChunks) -> tuple[tuple[Chunk, ...], ...]:
-        """As `chunks`, without blocking the event loop."""
-        return await self._aother(request, ((),) * len(request.spans))  # type: ignore[no-any-return]
-
-    def texts(self, request: FetchText) -> tuple[str | None, ...]:
-        """Return the texts of documents in the store beside."""
-        return self._other(request, (None,) * len(request.spans))  # type: ignore[no-any-return]
-
-    async def atexts(self, request: FetchText) -> tuple[str | None, ...]:
-        """As `texts`, without blocking the event loop."""
-        return await self._aother(request, (None,) * len(request.spans))  # type: ignore[no-any-return]
-
-    def places(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
-        """Return on which pages slices of documents are that the store beside holds."""
-        return self._other(FetchPlaces(spans=tuple(spans)), (Place(),) * len(spans))  # type: ignore[no-any-return]
-
-    async def aplaces(self, spans: Sequence[tuple[str, int, int]]) -> tuple[Place, ...]:
-        """As `places`, without blocking the event loop."""
-        return await self._aother(FetchPlaces(spans=tuple(spans)), (Place(),) * len(spans))  # type: ignore[no-any-return]
-
-    def snapshot(self) -> StoreSnapshot | None:
-        """Return one state of the store beside for a whole question, where it has states."""
-        begin = getattr(self._beside, "snapshot", None)
-        return None if begin is None else begin()
+    def __getattr__(self, name: str) -> Any:
+        """Answer all else (names, chunks, texts, places, states) as the store beside does, where it can."""
+        if name.startswith("_") or self._beside is None:
+            raise AttributeError(name)
+        return getattr(self._beside, name)
 
     def inspect(self, request: Inspect) -> Holdings:
         """Return the holdings of the store beside; a route that obeys filters may know fields that it does not."""

@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 from catena.effects import Search, Step
 from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, ServiceError
 
+_SHOWN = 3  # ids in a message
 _GROWTH = 4  # times as many hits, where those so far lead to too few parents
 
 V = TypeVar("V")  # a view in the words of a framework
@@ -35,8 +36,8 @@ class FoundViews(Generic[V]):
 FindViews: TypeAlias = Callable[[Search], Step[FoundViews[V]]]
 """From a request to about `k` views of its kind."""
 
-ParentsOf: TypeAlias = Callable[[Sequence[V]], Step[tuple[Sequence[Chunk | None], tuple[Degraded, ...]]]]
-"""From views to the parent of each, None where it is missing, and what is missing."""
+ParentsOf: TypeAlias = Callable[[Sequence[V]], Step[tuple[Sequence[Chunk | None], Sequence[str]]]]
+"""From views to the parent of each, None where it is missing, and the ids of those that are missing."""
 
 
 def rank_parents(
@@ -66,7 +67,14 @@ def rank_parents(
         if parent is not None:
             way = Provenance(route=route, rank=rank, score=score, view=kind)
             hits.setdefault(parent.id, Hit(parent, score, (way,)))
-    return Ranking(tuple(hits.values()), found.scale, (*found.degraded, *missing)).top(request.k)
+    degraded = (*found.degraded, *_told(missing))
+    return Ranking(tuple(hits.values()), found.scale, degraded).top(request.k)
+
+
+def _told(missing: Sequence[str]) -> tuple[Degraded, ...]:
+    shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+    told = Degraded("parents", f"{len(missing)} that views lead to are missing where parents are kept ({shown})")
+    return (told,) if missing else ()
 
 
 def search_kind(

@@ -14,7 +14,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 from numpy.typing import NDArray
 
-from catena.effects import Embed, Step, ask
+from catena.effects import Step, embed_texts
 from catena.model import Document, ParameterError, check_options
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.division import CODE, PROSE, divide, units
@@ -32,7 +32,6 @@ from catena.structure.segment_tree import (
 from catena.text.words import count_tokens
 
 Border: TypeAlias = Literal["heading", "paragraph", "inside"]
-_BATCH = 256  # texts of one request: several go side by side
 _BLOCK = 2_048  # borders at once: what is computed for them fits a processor's cache
 _NO_DIRECTION = 1e-12
 _BreakValue: TypeAlias = tuple[
@@ -167,11 +166,8 @@ def _parts(
 
 def _embedded(texts: Sequence[str]) -> Step[NDArray[np.float32]]:
     """Return one row per text."""
-    if not texts:
-        return np.zeros((0, 1), dtype=np.float32)
-    batches = [tuple(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
-    replies = yield from ask([Embed(texts=batch, purpose="embedding for segmentation") for batch in batches])
-    return np.concatenate(replies)
+    rows = yield from embed_texts(texts, "embedding for segmentation")
+    return np.asarray(rows, dtype=np.float32).reshape(len(rows), -1 if rows else 1)
 
 
 def _spans(
