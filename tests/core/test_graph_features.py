@@ -81,7 +81,7 @@ def test_features_of_two_candidates_by_hand() -> None:
             "name": 1.0,  # 7 of at most 5
             "mention": 0.8,
             "mentioned": 0.0,
-            "new_words": idf_paint / total,  # the path says "who" already
+            "covered": 1.0,  # all that any node holds
             "words": (who + paint) / total,
             "new_matches": paint / total,
             "title": 0.5,
@@ -91,7 +91,10 @@ def test_features_of_two_candidates_by_hand() -> None:
     )
     assert second["semantic"] == 1.0
     assert second["ranked"] == 0.0
-    assert [second[name] for name in ("question", "new_words", "words", "title")] == [-1.0, 0.0, 0.0, 0.0]
+    assert second["covered"] == pytest.approx(idf_who / total)  # by the passage that leads to it
+    assert [second[name] for name in ("question", "words", "title")] == [-1.0, 0.0, 0.0]
+    apart = features(candidates(PATH, TO, [[0.0] * 3] * 2, [1, 2]))
+    assert apart[:, AT["covered"]].tolist() == pytest.approx([1.0, 0.0])  # without an edge, by itself
 
 
 def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None:

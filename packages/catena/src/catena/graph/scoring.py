@@ -208,7 +208,7 @@ FEATURES = (
     "name",
     "mention",
     "mentioned",
-    "new_words",
+    "covered",
     "words",
     "new_matches",
     "title",
@@ -234,7 +234,8 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
       over its spread there, so that embedders with narrow and with wide cosines look alike;
     - structural, semantic: 1 where the edge from p to n is of that kind;
     - name: weight of that edge, at most 5, over 5; mention, mentioned: weights of that edge;
-    - new_words: `sum of idf(w) over w in U and in n / sum of idf(w) over W`;
+    - covered: `sum of idf(w) over w in W and in n / sum of idf(w) over W`, and where an edge joins the two, w in n or p:
+      a question of two hops is covered by a passage and the next one together;
     - words, new_matches: `sum of idf(w) bm25(w, n) / (k1 + 1) / sum of idf(w)`, the first sum over W, or over U;
     - title: share of the words of n's titles that are words of the question;
     - ranked: 1 where n is among the first 20 of the first ranking.
@@ -252,13 +253,14 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
     columns[5] = np.minimum(candidates.weight(NAME), _NAMES) / _NAMES
     columns[6] = candidates.weight(MENTION)
     columns[7] = candidates.weight(MENTIONED)
-    columns[8:12] = by_node[3:]
+    columns[8] = _covered(candidates, idf)
+    columns[9:12] = by_node[3:]
     columns[12] = (candidates.ranks >= 1) & (candidates.ranks <= _TOP)
     return columns.T
 
 
 def _of_nodes(candidates: Candidates, idf: NDArray[np.float32], open_idf: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the features of distinct nodes without any edge: three cosines, then those of words, shape (7, n)."""
+    """Return the features of distinct nodes without any edge: three cosines, then those of words, shape (6, n)."""
     question, nodes = candidates.question, candidates.distinct
     mean = unit_vector(candidates.path.vectors.sum(axis=0))
     towards = np.array([question.vector, mean, unit_vector(question.vector - _GONE * mean)])
@@ -266,12 +268,21 @@ def _of_nodes(candidates: Candidates, idf: NDArray[np.float32], open_idf: NDArra
     counts = nodes.counts.T.astype(np.float32)
     length = _K1 * (1.0 - _B) + (_K1 * _B / (question.mean_length or 1.0)) * nodes.lengths
     saturated = counts / (counts + np.float32(1e-9) + length.astype(np.float32))
-    of_nodes = np.empty((7, len(nodes.ids)), dtype=np.float32)
+    of_nodes = np.empty((6, len(nodes.ids)), dtype=np.float32)
     of_nodes[:3] = towards @ nodes.vectors.T
-    of_nodes[3] = shares[1] @ (counts > 0)
-    of_nodes[4:6] = shares @ saturated
-    of_nodes[6] = np.minimum(nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1), 1.0)
+    of_nodes[3:5] = shares @ saturated
+    of_nodes[5] = np.minimum(nodes.in_title.sum(axis=1) / np.maximum(nodes.title_lengths, 1), 1.0)
     return of_nodes
+
+
+def _covered(candidates: Candidates, idf: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the share of the question's words, by rarity, that a node and the node an edge came from hold together."""
+    held = candidates.distinct.counts[candidates.rows] > 0
+    joined = (candidates.weights > 0).any(axis=1)
+    if joined.any():
+        held[joined] |= candidates.path.counts[candidates.froms[joined]] > 0
+    share: NDArray[np.float32] = held @ (idf / (idf.sum() or np.float32(1.0)))
+    return share
 
 
 @lru_cache(maxsize=64)  # of one question it is wanted at each hop
@@ -306,7 +317,7 @@ BY_HAND: Mapping[str, float] = MappingProxyType(
         "name": 0.2,
         "mention": 0.3,
         "mentioned": 0.1,
-        "new_words": 0.5,
+        "covered": 1.2,
         "words": 0.5,
         "ranked": 0.1,
     }
