@@ -12,7 +12,16 @@ from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, O
 
 from catena import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segment
 from catena.answering import Passage
-from catena.model import GENERATED_TITLE, PLACE_KEYS, TITLE, FrozenMetadata, Unknown, citation, place_metadata
+from catena.model import (
+    FILE_IN_CITATION,
+    GENERATED_TITLE,
+    PLACE_KEYS,
+    TITLE,
+    FrozenMetadata,
+    Unknown,
+    citation,
+    place_metadata,
+)
 from catena.segments import Extraction, Linked, SegmentHit
 from llama_index_catena.convert import (
     CITATION,
@@ -137,7 +146,7 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
         **({UNKNOWN: ". ".join(map(str, found.unknown))} if found.unknown else {}),
         PROVENANCE: _provenance(hit, found),
     }
-    ours = {*_MACHINE, *PLACE_KEYS, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
+    ours = {*_MACHINE, *PLACE_KEYS, FILE_IN_CITATION, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
     machine = [key for key in metadata if key in ours]
     unembedded, unread = [*machine, CITATION, UNKNOWN], [*machine, HEADINGS]
     templates = _templates(originals[0]) if originals else {}
