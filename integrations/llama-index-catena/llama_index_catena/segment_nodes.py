@@ -166,6 +166,7 @@ def _slice_node(
     origin = originals[0].source_node if originals else None
     source = origin or RelatedNodeInfo(node_id=segment.document_id, node_type=ObjectType.DOCUMENT)
     hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
+    unseen = [key for node in originals for key in node.excluded_llm_metadata_keys]  # its own citation is seen
     return TextNode(
         id_=segment.id,
         text=segment.text,
@@ -173,9 +174,7 @@ def _slice_node(
         end_char_idx=segment.end,
         metadata=metadata,
         excluded_embed_metadata_keys=joined_keys(hidden, unembedded),
-        excluded_llm_metadata_keys=joined_keys(
-            [key for node in originals for key in node.excluded_llm_metadata_keys], unread
-        ),
+        excluded_llm_metadata_keys=joined_keys((key for key in unseen if key != CITATION), unread),
         relationships={NodeRelationship.SOURCE: source},
         **templates,
     )
