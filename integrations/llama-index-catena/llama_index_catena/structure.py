@@ -49,7 +49,14 @@ from llama_index_catena.components import (
     dispatcher,
     tell_degraded,
 )
-from llama_index_catena.convert import CITATION, HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
+from llama_index_catena.convert import (
+    CITATION,
+    HEADINGS,
+    chunk_metadata,
+    headings_metadata,
+    joined_keys,
+    machine_keys,
+)
 from llama_index_catena.documents import PAGE_LABELS, PAGE_STARTS, to_core_document
 from llama_index_catena.services import CatenaEmbedding, model_services
 
