@@ -14,7 +14,7 @@ from case_files import rows_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from catena.answering.quotes import Quote, verify_quotes
+from catena.answering.quotes import Quote, looked_up, verify_quotes
 from catena.library import prepare, read
 from catena.model import Chunk, Document, Hit, ParameterError, Segment
 from catena.text import Difference, Wording, place_of
@@ -276,3 +276,18 @@ def test_an_ellipsis_reaches_over_characters_that_stand_for_many():
     source = passage("Begin here now " + "ﷺ " * 290 + "end there then")
     (found,) = verify_quotes([Quote(1, "Begin here … end there")], [source])
     assert (found.state, found.printed) == ("normalised", source.text.removesuffix(" then"))
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "whole"),
+    [
+        ("It has non-uniform shlibs files.", "uniform shlibs files", "“non-uniform” in place of “uniform”"),
+        ("Tightened to 2.4 N·m.", "4 N·m", "“2.4” in place of “4”"),
+        ("Do not open the cover.", "open the cover", "“not open” in place of “open”"),
+    ],
+)
+def test_a_quote_that_ends_inside_a_word_is_told_the_whole_word(text: str, quote: str, whole: str) -> None:
+    passage = Chunk(id="c", document_id="d", position=0, start=0, end=len(text), text=text)
+    with pytest.raises(ParameterError, match="words that stand in d") as told:
+        looked_up(quote, passage)
+    assert whole in told.value.do_next

@@ -6,6 +6,7 @@ import io
 import sqlite3
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from shutil import copytree
 
 import pytest
@@ -17,7 +18,7 @@ from PIL import Image
 
 from catena import Library
 from catena.answering import Citation, Quote, verify_quotes
-from catena.answering.integration import shortened
+from catena.answering.integration import integrate, shortened
 from catena.formatting import format_layout, with_boxes
 from catena.library import Preparation
 from catena.model import (
@@ -27,6 +28,7 @@ from catena.model import (
     ParameterError,
     Place,
     PrintedText,
+    citation,
     pack_boxes,
     place_in,
     place_metadata,
@@ -319,17 +321,58 @@ def test_of_documents_of_one_title_a_citation_means_the_one_with_the_quote_and_t
     with Library.open(tmp_path / "lib") as both:
         both.index(files)
         ids = [each.id for each in both.documents()]
+        (found,) = both.search("a rent of 7,000", k=1).hits
+        assert citation(found.chunk) == "Lease (b.md) › 2 Rent, lines 3-5"
+        assert citation(both.section(found)).startswith("Lease (b.md) › 2 Rent, ")
+        assert '<document name="Lease (b.md)">' in integrate([found]).text
     where, at = "Lease \u203a 2 Rent, lines 3-5", ("-l", tmp_path / "lib")
     for name, fee in zip(ids, ("5,000", "7,000"), strict=True):
         told = value("show", where, *at, "--quote", f"The rent is {fee}")
-        assert told["citation"] == f"Lease ({name}), line 5"
-        assert fee in value("show", f"Lease ({name}) \u203a 2 Rent, lines 3-5", *at)["text"]
+        assert told["citation"] == f"Lease ({Path(name).name}), line 5"
+        for called in (name, Path(name).name):
+            assert fee in value("show", f"Lease ({called}) \u203a 2 Rent, lines 3-5", *at)["text"]
     assert value("show", "Lease \u203a 3 Term, lines 7-9", *at)["text"].endswith("Ten years.\n")
     for quote, said, code in ((("--quote", "rent is"), "these words", 2), ((), "this place", 2)):
         message = refused("show", where, *at, *quote, code=code)
         assert f"2 documents are called what this citation begins with, and have {said}" in message
         assert ids[0] in message
     assert "must be words that stand in Lease" in refused("show", where, *at, "--quote", "rent is 9,000", code=1)
+
+
+DECK = "# Plan\n\nBudget 100.\n\n## Costs, fees\n\nBudget 250.\n\n## Risks\n\nBudget 990.\n\nRevenue 7 in all.\n"
+SLIDES = tuple(f"slide {number}" for number in (1, 2, 3, 4))
+PRINTED = ("", "i", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("labels", "where", "quote", "said"),
+    [
+        (SLIDES, "Plan › Costs, fees, slide 2", "Budget 250.", "exact"),
+        (SLIDES, "Plan, slide 2 to slide 3", "Budget 990.", "exact"),
+        (SLIDES, "Plan › Costs, fees, slide 2", "Budget 990.", "stands in Plan, slide 3, not in Plan, slide 2"),
+        (SLIDES, "Plan › Costs, fees", "Budget 990.", "stands in Plan, slide 3, not in Plan, slide 2"),
+        (SLIDES, "Plan, slide 5", "Budget 990.", "has no such place: slide 5"),
+        (SLIDES, "Plan › Returns", "Budget 990.", "has no such place"),
+        (SLIDES, "Plan › Risks, slide 2", "Budget 990.", "has no such place"),
+        (SLIDES, "Plan B, slide 3", "Budget 990.", "no document of the library is called"),
+        (PRINTED, "Plan, page i", "Budget 250.", "exact"),
+        (PRINTED, "Plan, page i (2nd of the file)", "Budget 250.", "exact"),
+        (PRINTED, "Plan, page i", "Budget 990.", "stands in Plan, page 1 (3rd of the file), line 11, not in "),
+        (PRINTED, "Plan, page 2", "Revenue 7", "exact"),
+        (PRINTED, "Plan, pages 1-2", "Revenue 7", "exact"),
+        (PRINTED, "Plan, page 3", "Budget 990.", "exact"),
+        (PRINTED, "Plan, page iv", "Budget 990.", "has no such place: page iv"),
+    ],
+)
+def test_a_quote_is_looked_for_where_the_citation_says(tmp_path, labels, where, quote, said):
+    starts = (0, DECK.index("## Costs"), DECK.index("## Risks"), DECK.index("Revenue"))
+    with Library.open(tmp_path / "lib") as made:
+        made.add(Document(id="plan", text=DECK, title="Plan", page_starts=starts, page_labels=labels))
+    asked = ("show", where, "-l", tmp_path / "lib", "--quote", quote)
+    if said == "exact":
+        assert value(*asked)["state"] == said
+    else:
+        assert said in refused(*asked, code=1 if "stands" in said else 2)
 
 
 def test_the_report_draws_the_pages_of_the_first_hits_where_the_file_is_at_hand(shelf, library):

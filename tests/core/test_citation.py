@@ -14,7 +14,18 @@ from pypdf.constants import PageLabelStyle
 from reportlab.pdfgen.canvas import Canvas
 
 from catena import Library, Segment
-from catena.model import Chunk, Document, Place, citation, common_metadata, pages_in_words, place_in, place_metadata
+from catena.model import (
+    FILE_IN_CITATION,
+    Chunk,
+    Document,
+    Place,
+    citation,
+    common_metadata,
+    pages_in_words,
+    place_in,
+    place_metadata,
+    told_apart,
+)
 from catena.testing.strategies import documents
 
 
@@ -35,6 +46,13 @@ def test_citation_of_a_chunk() -> None:
     assert said("A: Operating Manual", path=("A Operating  manual", "1 Use")) == "A: Operating Manual › 1 Use"
     assert said("HX210", "Hot parts", path=("1 Safety", "Hot parts")) == "HX210 › 1 Safety › [Hot parts]"
     assert said("HX210", "Hot parts", path=("1 Safety",)) == "HX210 › 1 Safety"
+
+
+def test_documents_of_one_title_are_told_apart_by_their_files_or_else_by_their_ids() -> None:
+    held = {"1": ("Policy", "x/a.md"), "2": ("Policy", "y/a.md"), "3": ("Policy", "b.md"), "4": ("Other", "c.md")}
+    assert told_apart(held) == {"1": "1", "2": "2", "3": "b.md"}
+    told = chunk(metadata={"title": "Policy", FILE_IN_CITATION: "b.md"}, path=("Policy", "2 Hotels"))
+    assert citation(told) == "Policy (b.md) › 2 Hotels"
 
 
 def test_citation_of_a_segment_takes_the_title() -> None:

@@ -109,6 +109,15 @@ def test_index_shows_the_ledger_and_goes_on_past_a_bad_file(shelf):
     assert "1 document, 3 sections, 2 chunks" in shown
 
 
+def test_types_that_are_not_read_are_named_once_and_lock_files_of_office_are_left_out(shelf):
+    Path("mixed").mkdir()
+    for name in ("a.csv", "b.CSV", "c.zip", "~$d.docx"):
+        Path("mixed", name).write_bytes(b"x")
+    result = call("index", "hx200.md", "mixed", "--library", "new")
+    assert "4 files: 1 indexed, 3 skipped (not read: 2 .csv, 1 .zip); " in " ".join(result.stdout.split())
+    assert "files that are not read: 2 .csv, 1 .zip" in " ".join(call("status", "-l", "new").stdout.split())
+
+
 def test_index_skips_what_did_not_change_searches_folders_and_names_no_file_that_is_well_in_a_long_ledger(shelf):
     found = value("index", "hx200.md", "hx210.md", "--library", "lib")
     assert (found["states"], found["holds"]["documents"]) == ({"skipped": 2}, 2)

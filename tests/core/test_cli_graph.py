@@ -63,8 +63,10 @@ def test_a_graph_is_built_as_the_options_say_and_dropped_alone(shelf: Path) -> N
         neighbours = int(graph.degrees().sum()) // 2
     edges = {each["kind"]: each["edges"] for each in told["kinds"]}
     assert edges == {**links, "all kinds": neighbours}
-    assert value("graph", "drop", "bare")["dropped"] is True
-    assert "there was no graph" in call("graph", "drop", "bare").stdout
+    assert value("graph", "drop", "--library", "bare")["dropped"] is True
+    for given in (("bare",), ("-l", "bare"), ("--library=bare",)):
+        assert "there was no graph" in call("graph", "drop", *given).stdout
+    assert "Missing argument 'LIBRARY'" in call("graph", "drop", "-l", code=2).output
     assert value("search", QUESTION, "-l", "bare")["hits"]
 
 

@@ -249,7 +249,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "empty").mkdir()
-    (folder / "empty" / ".hidden").write_text("not searched for")
+    for name in (".hidden", "~$lock.docx"):
+        (folder / "empty" / name).write_text("not searched for")
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     whole = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline")))

@@ -69,7 +69,8 @@ def test_of_two_names_the_narrower_is_kept_and_each_set_of_documents_once() -> N
 
 
 def test_words_that_any_question_may_say_name_no_document() -> None:
-    guides = HeaderNames({name: header_of(name, "a.md", "") for name in ("How to Order Parts", "Was ist neu?", "Pump")})
+    titles = ("How to Order Parts", "Was ist neu?", "Pump")
+    guides = HeaderNames({name: header_of(name, "a.md", "") for name in titles})
     assert guides.names_in("How often must the bearings be greased?") == ()
     assert guides.names_in("Was ist der Druck?") == ()
     assert guides.names_in("how to order seals") == (Name("how to order", ("How to Order Parts",)),)

@@ -394,7 +394,9 @@ def test_filters_say_values_in_any_spelling_and_what_stands_nowhere_is_told(tmp_
     library = opened(tmp_path, kind)
     documents = [
         Document(
-            id=str(number), text="Net sales.\n", metadata=dict(zip(("company", "period", "year"), row, strict=True))
+            id=str(number),
+            text=f"# {number + 1} Sales of the year\n\nNet sales.\n",
+            metadata=dict(zip(("company", "period", "year"), row, strict=True)),
         )
         for number, row in enumerate(REPORTS)
     ]
@@ -410,6 +412,10 @@ def test_filters_say_values_in_any_spelling_and_what_stands_nowhere_is_told(tmp_
     assert [found(period=said) for said in ("2023", 2023, "FY2023", "Q2 2023", "q2")] == [*["01"] * 3, "0", "0"]
     assert found(year="2022") == "2"
     assert found(company={"$contains": "fizer"}) == found(company={"$in": ["x", "pfizer"]}) == "01"
+    assert (found(path={"$contains": "sales of"}), found(path={"$contains": "3 s"})) == ("012", "2")
+    assert "nothing here has the path 'profit'" in str(
+        library.search("sales", where={"path": {"$contains": "profit"}}).degraded
+    )
     assert found(company={"$ne": "pfizer"}) == found(company={"$nin": ["pfizer"]}) == "2"
     assert (
         found(**{"$not": {"company": "amcor"}}) == found(**{"$or": [{"company": "pfizer"}, {"period": "x"}]}) == "01"

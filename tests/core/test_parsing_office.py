@@ -233,6 +233,7 @@ def test_a_message_is_read_below_its_subject_and_attachments_are_told(html: bool
         "# Pumpe – Maße\n\nFrom: Jürgen <j@x.org>\n\nDate: Tue, 03 Mar 2026 10:00:00 +0100\n\nSie hat 12 bar."
     )
     assert read.document.title == "Pumpe – Maße"
+    assert read.document.metadata["date"] == "2026-03-03T10:00:00+01:00"
     assert html or read.document.text.endswith("\\# keine Überschrift\n\nGrüße\n")
     assert (read.state, [note.why for note in read.notes]) == ("partial", ["its attachments are not read: plan.pdf"])
 

@@ -241,6 +241,24 @@ def test_outline_labels_and_metadata(engine: Engine) -> None:
     assert parse_bytes(filled_in, "folder/report.pdf", engine=engine).document.title == "report"
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("D:20261129104416Z", "2026-11-29T10:44:16+00:00"),
+        ("D:20240305101112+01'30'", "2024-03-05T10:11:12+01:30"),
+        ("D:20240305101112-08", "2024-03-05T10:11:12-08:00"),
+        ("D:2024030510", "2024-03-05T10:00:00"),
+        ("D:202403", "2024-03"),
+        ("Tue, 05 Mar 2024 10:11:12 +0100", "2024-03-05T10:11:12+01:00"),
+        ("5 Mar 2024 10:11:12 +9999", "5 Mar 2024 10:11:12 +9999"),
+        ("in March 2024", "in March 2024"),
+    ],
+)
+def test_dates_are_kept_in_iso_8601(engine: Engine, written: str, kept: str) -> None:
+    data = rewritten(pdf(words("x")), lambda writer: writer.add_metadata({"/CreationDate": written}))
+    assert parse_bytes(data, "x.pdf", engine=engine).document.metadata["created"] == kept
+
+
 def test_every_kind_of_destination_gives_its_page_and_its_height(engine: Engine) -> None:
     fits = [Fit.xyz(10, 700, 0), Fit.fit_horizontally(650), Fit.fit_rectangle(0, 0, 100, 600)]
     fits += [Fit.fit_box_horizontally(550), Fit.fit(), Fit.fit_vertically(5), Fit.xyz(0, 2_000, 0)]

@@ -85,6 +85,12 @@ def test_a_frameworks_models_work_in_the_core_as_they_are(tmp_path: Path, llm: A
         assert Services(llm=llm.bind(stop=["y"])).llm.identity  # with something bound to it
 
 
+@pytest.mark.parametrize("module", ["langchain_catena", "llama_index_catena"])
+def test_all_names_can_be_imported_without_catena_bench(module: str) -> None:
+    code = f"import sys; sys.modules['catena_bench'] = None\nfrom {module} import *\nCatenaRetriever"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.slow
 def test_where_no_adapter_is_imported_the_error_names_its_call() -> None:
     code = """

@@ -77,6 +77,7 @@ def test_a_document_becomes_chunks_with_exact_offsets_paths_and_lines() -> None:
     ]
     assert [(n.metadata["first_line"], n.metadata["last_line"]) for n in nodes] == [(1, 3), (5, 7), (9, 11), (13, 15)]
     assert [n.metadata["position"] for n in nodes] == [0, 1, 2, 3]
+    assert nodes[1].metadata["citation"].endswith(", lines 5-7")
     assert nodes[2].start_char_idx == offset_of(TEXT, "## Cover")
     assert nodes[1].node_id == span_id("pump", "text", nodes[1].start_char_idx, nodes[1].end_char_idx)
     assert nodes[0].mimetype == "text/markdown"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,7 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with Library.open(path, preparation=PREPARATIONS[request.param]) as library:
         torques = {"HX200": "1.8", "HX210": "2.4", "LX90": "4.5", "LX80": "5"}
         library.add(*(manual(name, torque) for name, torque in torques.items()))
+        library.add(replace(manual("HX200", "1.9"), id="old/hx200.md"))  # a title that two documents have
         yield Asked(library, path)
 
 

@@ -30,6 +30,7 @@ from catena import model
 from catena.library import CHUNK_KEYS
 from catena.model import (
     CAPTION,
+    FILE_IN_CITATION,
     GENERATED_TITLE,
     PLACE_KEYS,
     SEPARATOR,
@@ -106,7 +107,7 @@ def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
 
 def machine_keys(metadata: Mapping[str, Any], *, shown: Iterable[str]) -> list[str]:
     """Return the keys of Catena's in some metadata that no model shall read, i.e. all that are not shown."""
-    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *DOCUMENT_KEYS, GENERATED_TITLE} - set(shown)
+    ours = {*_CHUNK_KEYS, *_FOUND_KEYS, *DOCUMENT_KEYS, FILE_IN_CITATION, GENERATED_TITLE} - set(shown)
     return [key for key in metadata if key in ours]
 
 

@@ -12,7 +12,16 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 
 from catena import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segment
 from catena.answering import Passage
-from catena.model import GENERATED_TITLE, PLACE_KEYS, TITLE, FrozenMetadata, Unknown, citation, place_metadata
+from catena.model import (
+    FILE_IN_CITATION,
+    GENERATED_TITLE,
+    PLACE_KEYS,
+    TITLE,
+    FrozenMetadata,
+    Unknown,
+    citation,
+    place_metadata,
+)
 from catena.segments import Extraction, Linked, SegmentHit
 from llama_index_catena.convert import (
     CITATION,
@@ -137,7 +146,7 @@ def segment_node(hit: SegmentHit, found: Extraction) -> NodeWithScore:
         **({UNKNOWN: ". ".join(map(str, found.unknown))} if found.unknown else {}),
         PROVENANCE: _provenance(hit, found),
     }
-    ours = {*_MACHINE, *PLACE_KEYS, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
+    ours = {*_MACHINE, *PLACE_KEYS, FILE_IN_CITATION, GENERATED_TITLE, *(() if originals else DOCUMENT_KEYS)}
     machine = [key for key in metadata if key in ours]
     unembedded, unread = [*machine, CITATION, UNKNOWN], [*machine, HEADINGS]
     templates = _templates(originals[0]) if originals else {}
@@ -155,8 +164,10 @@ def _slice_node(
 ) -> TextNode:
     """Return a segment as a node, which hides from models what its nodes hide, and more."""
     hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
-    kept_back = [key for node in originals for key in node.excluded_llm_metadata_keys]
-    keys = joined_keys(hidden, unembedded), joined_keys(kept_back, unread)
+    unseen = (
+        key for node in originals for key in node.excluded_llm_metadata_keys if key != CITATION
+    )  # its own is seen
+    keys = joined_keys(hidden, unembedded), joined_keys(unseen, unread)
     return node_of_slice(
         segment, metadata, *keys, source=originals[0].source_node if originals else None, **templates
     )

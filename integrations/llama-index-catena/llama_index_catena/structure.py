@@ -27,7 +27,7 @@ from llama_index.core.utils import get_tqdm_iterable
 from catena import ParameterError, Services, model, prompts
 from catena.effects import Step, all_together
 from catena.library import Chunking, FixedLength, Preparation, chunked, divide
-from catena.model import BOXES, SEPARATOR
+from catena.model import BOXES, SEPARATOR, citation
 from catena.structure import (
     DEFAULT_OPTIONS,
     ChunkOptions,
@@ -51,7 +51,14 @@ from llama_index_catena.components import (
     tell_degraded,
     written_options,
 )
-from llama_index_catena.convert import HEADINGS, chunk_metadata, headings_metadata, joined_keys, machine_keys
+from llama_index_catena.convert import (
+    CITATION,
+    HEADINGS,
+    chunk_metadata,
+    headings_metadata,
+    joined_keys,
+    machine_keys,
+)
 from llama_index_catena.documents import PAGE_LABELS, PAGE_STARTS, to_core_document
 from llama_index_catena.services import CatenaEmbedding, model_services
 
@@ -275,7 +282,8 @@ def slice_node(
     shift = 0 if whole is None else offset  # None where it is unknown
     if whole is not None:  # a part of a document: lines counted in the part would mislead
         chunk = replace(chunk, lines=None, pages=None, page_labels=None)
-    own = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title)}
+    cited = citation(chunk, title=document.title)
+    own = {**chunk_metadata(chunk), **headings_metadata(chunk, document.title), CITATION: cited}
     if chunk.pages is not None and document.page_labels:  # a reader's label stays, also where it is the number
         own[PAGE_LABEL] = document.page_labels[chunk.pages[0] - 1]
     own |= hidden or {}

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catena import Chunk, Document
+from catena import Chunk, Document, Entry
 from catena.cli.console import out, printable, write_json
 from catena.cli.failures import SOME_FAILED, ProblemError, check_targets
 from catena.cli.options import AsJson, LibraryPath, Password, option
-from catena.model import TITLE, ParameterError, Place
+from catena.model import FILE_IN_CITATION, SEPARATOR, TITLE, ParameterError, Place, Span, told_apart
+from catena.model import citation as written
+from catena.text import same_words
 
 if TYPE_CHECKING:
     from catena.answering import VerifiedQuote
     from catena.store import DocumentInfo
 
 _LINES = re.compile(r", lines? (\d{1,9})(?:-(\d{1,9}))?$")
-_COUNTED = re.compile(r"\((\d{1,9})\w\w(?:-(\d{1,9})\w\w)? of the file\)")
-_PAGES = re.compile(r", pages? (\d{1,9})(?:-(\d{1,9}))?(?:,|$)")
+_COUNTED = re.compile(r"\((\d{1,9})\w\w(?:-(\d{1,9})\w\w)? of the file\)$")
+_UNIT = re.compile(r"pages? ")
+_DASH = re.compile(r"-| to ")
 
 
 def show(
@@ -43,12 +48,14 @@ def show(
     when it was indexed.
     """
     from catena import Library
-    from catena.model import citation as written
     from catena.parsing import page_picture
 
     with Library.open(library, create=False) as opened:
-        documents = [opened.get(name).document for name in _documents_of(citation, opened.documents())]
-    document, cited, found = _fitting(citation, quote, documents)
+        infos = opened.documents()
+        files = told_apart({each.id: (each.title, each.source) for each in infos})
+        rest, names = _documents_of(citation, infos, files)
+        entries = [opened.get(name) for name in names]
+    document, cited, found = _fitting(rest, quote, entries, files)
     place = (found or cited).place
     if file is not None:
         _check(document, place)
@@ -59,7 +66,7 @@ def show(
             what = f"{file} cannot be written ({error.strerror})"
             raise ProblemError(what, "--out with a file in a folder of yours") from None
     text, state = (cited.text, "") if found is None else (found.printed, found.state)
-    words = written(cited, title=_by_file(document) if len(documents) > 1 else "", place=place)
+    words = written(cited, place=place)
     if as_json:
         write_json({"citation": words, "text": text, "state": state or None, "boxes": place.boxes, "file": file})
         return
@@ -70,32 +77,41 @@ def show(
         out().print(printable(line), soft_wrap=True, markup=False, highlight=False)
 
 
-def _by_file(document: Document | DocumentInfo) -> str:
-    """Return the title of one of several documents of this title, with its id."""
-    return f"{document.title} ({document.id})"
+def _documents_of(citation: str, held: Sequence[DocumentInfo], files: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return what a citation says behind the longest name of a document, and the ids of those called so.
 
-
-def _documents_of(citation: str, held: Iterable[DocumentInfo]) -> list[str]:
-    """Return the ids of the documents whose title, id or source a citation begins with; the longest name counts."""
-    named = [(name, each.id) for each in held for name in (each.title, each.id, each.source, _by_file(each))]
-    fitting = [(len(name), found) for name, found in named if name and citation.startswith(name)]
+    Names are titles, with the file or the id behind them or without, ids and sources.
+    """
+    named = [
+        (name, each.id)
+        for each in held
+        for told in (files.get(each.id), each.id)
+        for name in (each.title, each.id, each.source, f"{each.title} ({told})")
+    ]
+    fitting = [(len(name), found) for name, found in named if name and _begins(citation, name)]
     if not fitting:
         what = f"no document of the library is called what this citation begins with: {citation[:80]!r}"
         raise ProblemError(what, "the citation as it was written, or `catena status`, which names the documents")
     longest = max(fitting)[0]
-    return sorted({found for length, found in fitting if length == longest})
+    return citation[longest:], sorted({found for length, found in fitting if length == longest})
+
+
+def _begins(citation: str, name: str) -> bool:
+    return citation == name or citation.startswith((f"{name}, ", f"{name}{SEPARATOR}"))
 
 
 def _fitting(
-    citation: str, quote: str | None, documents: Sequence[Document]
+    rest: str, quote: str | None, entries: Sequence[Entry], files: Mapping[str, str]
 ) -> tuple[Document, Chunk, VerifiedQuote | None]:
     """Return the one document of those called so that has the place cited, and there the quote; and both."""
     fitting, problems = [], []
-    for document in documents:
+    for entry in entries:
         try:
-            cited = _cited(citation, document)
-            found = None if quote is None else _looked_up(quote, cited, document)
-            fitting.append((document, cited, found))
+            cited = _cited(rest, entry)
+            if file := files.get(entry.document.id):
+                cited = replace(cited, metadata={**cited.metadata, FILE_IN_CITATION: file})
+            found = None if quote is None else _looked_up(quote, cited, entry.document)
+            fitting.append((entry.document, cited, found))
         except ProblemError as problem:
             problems.append(problem)
     if len(fitting) > 1:
@@ -108,27 +124,73 @@ def _fitting(
     return fitting[0]
 
 
-def _cited(citation: str, document: Document) -> Chunk:
-    """Return the lines that a citation names, or else its pages, or else the whole document."""
-    lines, pages = _LINES.search(citation), _COUNTED.search(citation) or _PAGES.search(citation)
-    borders = [0, *accumulate(len(line) + 1 for line in document.text.split("\n"))] if lines else document.page_starts
-    start, end = 0, len(document.text)
-    if match := lines or pages:
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not 1 <= first <= last <= len(borders):
-            what = f"{document.title or document.id} has no such place: {match[0].strip(', ')}"
-            raise ProblemError(what, "the citation as it was written; the file may have been indexed anew since")
-        start, end = borders[first - 1], min(end, borders[last] if last < len(borders) else end)
+def _cited(rest: str, entry: Entry) -> Chunk:
+    """Return the lines that a citation names, or else its pages or its section, or else the whole document."""
+    document, lines = entry.document, _LINES.search(rest)
+    borders = [0, *accumulate(len(line) + 1 for line in document.text.split("\n"))]
+    span = _between(borders, int(lines[1]), int(lines[2] or lines[1]), document) if lines else _span(rest, entry)
+    if span is None:
+        what = f"{document.title or document.id} has no such place: {lines[0][2:] if lines else rest.strip(' ,')}"
+        raise ProblemError(what, "the citation as it was written; the file may have been indexed anew since")
+    return _slice(document, *span)
+
+
+def _between(borders: Sequence[int], first: int, last: int, document: Document) -> Span | None:
+    if not 1 <= first <= last <= len(borders):
+        return None
+    return borders[first - 1], borders[last] if last < len(borders) else len(document.text)
+
+
+def _slice(document: Document, start: int, end: int) -> Chunk:
     text, parts, about = document.text[start:end], document.place_of(start, end).parts, {TITLE: document.title}
     return Chunk(id="", document_id=document.id, position=0, start=start, end=end, text=text, metadata=about, **parts)
 
 
+def _span(rest: str, entry: Entry) -> Span | None:
+    """Return what a heading path and pages have in common, None where there is no such place."""
+    document, spans = entry.document, {"": (0, len(entry.document.text))}
+    for section in entry.sections:
+        path = section.path[1:] if same_words("".join(section.path[:1]), document.title) else section.path
+        for words in (path, (*path[:-1], f"[{path[-1]}]")) if path else ():  # a title that was made has brackets
+            said = SEPARATOR.join(("", *words))
+            start, end = spans.get(said, (section.start, section.tree_end))
+            spans[said] = min(start, section.start), max(end, section.tree_end)
+    for at in (*(comma.start() for comma in re.finditer(", ", rest)), len(rest)):
+        head, tail = rest[:at], rest[at + 2 :]
+        pages = _pages(tail, document) if tail else (0, len(document.text))
+        if head in spans and pages and max(spans[head][0], pages[0]) < min(spans[head][1], pages[1]):
+            return max(spans[head][0], pages[0]), min(spans[head][1], pages[1])
+    return None
+
+
+def _pages(said: str, document: Document) -> Span | None:
+    """Return where the text of pages is: those so printed, or else of these numbers; slides and sheets by label."""
+    if counted := _COUNTED.search(said):
+        return _between(document.page_starts, int(counted[1]), int(counted[2] or counted[1]), document)
+    named: dict[str, int] = {}
+    if unit := _UNIT.match(said):
+        said, named = said[unit.end() :], {str(number): number for number, _ in enumerate(document.page_starts, 1)}
+    named |= {label: number for number, label in reversed([*enumerate(document.page_labels, 1)]) if label}
+    ends = [(said, said), *((said[: dash.start()], said[dash.end() :]) for dash in _DASH.finditer(said))]
+    known = [(named[first], named[last]) for first, last in ends if first in named and last in named]
+    return _between(document.page_starts, *known[0], document) if known else None
+
+
 def _looked_up(quote: str, cited: Chunk, document: Document) -> VerifiedQuote:
+    """Return the quote as verified in what is cited.
+
+    Raises:
+        ProblemError: it does not stand there; where it stands elsewhere in the document, this is told.
+    """
     from catena.answering import looked_up
 
     try:
         return looked_up(quote, cited, documents=[document])
     except ParameterError as error:
+        with suppress(ParameterError):
+            place = looked_up(quote, _slice(document, 0, len(document.text)), documents=[document]).place
+            what = f"--quote stands in {written(cited, place=place)}, not in {written(cited)}"
+            raise ProblemError(what, "that place, cited so", SOME_FAILED) from None
         raise ProblemError(f"--quote must be {error.allowed}, got {quote!r}", error.do_next, SOME_FAILED) from None
 
 

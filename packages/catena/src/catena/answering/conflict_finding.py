@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from catena.answering.fields import Field, are_variants, fields_in, same_section
 from catena.answering.quantities import differ
 from catena.answering.quotes import Citable, NumberedPassage, sources
-from catena.model.places import TITLE
+from catena.model.places import TITLE, document_name
 from catena.text import codes_in, is_measure, normalise_term
 
 ConflictKind: TypeAlias = Literal["between_documents", "within_document"]
@@ -247,7 +247,7 @@ def _stated(found: _Found) -> Stated:
     return Stated(
         number=found.source.number,
         document_id=chunk.document_id,
-        document=str(chunk.metadata.get(TITLE) or chunk.document_id),
+        document=document_name(chunk),
         value=found.field.value.printed,
         pages=chunk.pages,
         line=found.line,

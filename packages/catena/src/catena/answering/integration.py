@@ -17,7 +17,7 @@ from catena.model import Chunk, Hit, Place, Segment, common_metadata, shown_text
 from catena.model.errors import ParameterError
 from catena.model.figures import CAPTION
 from catena.model.ids import span_id
-from catena.model.places import TITLE, citation
+from catena.model.places import citation, document_name
 from catena.segments.adjacency import common_path
 from catena.structure.views import segment_header
 
@@ -398,7 +398,7 @@ def laid_out(chosen: Sequence[ValuedPassage], layout: Layout, header: Callable[[
 
 def _document(group: Sequence[tuple[int, ValuedPassage]], header: str) -> str:
     first = group[0][1].segment
-    name = _attribute(str(first.metadata.get(TITLE) or first.document_id))
+    name = _attribute(document_name(first))
     parts = (f'<document name="{name}">', *([inside(header)] if header else ()))
     return "\n".join((*parts, *(_tagged(number, valued) for number, valued in group), "</document>"))
 

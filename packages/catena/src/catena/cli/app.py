@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from catena import __version__
@@ -98,13 +98,30 @@ class Commands(TyperGroup):
             raise typer.Exit(failed(error, bool(ctx.params.get("verbose")))) from None
 
 
+class _Command(TyperCommand):
+    """A command that takes its argument LIBRARY as an option, too, as other commands have it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put what -l or --library names in the place of the argument."""
+        if self.params and self.params[0].metavar == "LIBRARY":
+            for at, word in enumerate(args):
+                name, given, path = word.partition("=")
+                if name in ("-l", "--library"):
+                    rest = args[at + 1 :]
+                    args = [path, *args[:at], *rest] if given else [*rest[:1], *args[:at], *rest[1:]]
+                    break
+        return super().parse_args(ctx, args)
+
+
 def _made(name: str, found: Any) -> Any:
     """Return the command or the group of commands of a function or a `Typer`, its examples below its help."""
     if isinstance(found, typer.Typer):
+        for each in found.registered_commands:
+            each.cls = _Command
         with_examples(found, f"{name} ")
         return get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(found)
+    alone.command(name, cls=_Command)(found)
     with_examples(alone)
     return get_command(alone)
 

@@ -280,7 +280,7 @@ def status(
         return
     from rich.text import Text
 
-    from catena.cli.rendering import number
+    from catena.cli.rendering import number, types_not_read
 
     show_documents(documents, outcomes)
     console = out()
@@ -289,7 +289,8 @@ def status(
         console.print("".join(f"{_line(name)}\n" for name in gone), soft_wrap=True)
     console.print(
         f"{number(stats.documents, 'document')}, {number(stats.sections, 'section')}, "
-        f"{number(stats.chunks, 'chunk')} ({told_views(stats.views)}), {number(stats.terms, 'critical term')}\n"
+        f"{number(stats.chunks, 'chunk')} ({told_views(stats.views)}), {number(stats.terms, 'critical term')}"
+        f"{(types := types_not_read(outcomes)) and f'; files that are not read: {types}'}\n"
         f"embedding {_line(stats.embedder or 'none yet')}; generation {stats.generation}; "
         f"{stats.bytes / 1e6:.1f} MB on disk"
     )

@@ -171,7 +171,9 @@ EmbedderName: TypeAlias = Annotated[
         "--embedder",
     ),
 ]
-LibraryFolder: TypeAlias = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The folder of the library.")]
+LibraryFolder: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="LIBRARY", help="The folder of the library; or --library PATH.")
+]
 QuestionFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="QUESTIONS.jsonl", help="Questions with known answers, one a line.")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
@@ -73,9 +74,19 @@ def counted(outcomes: Sequence[Outcome]) -> str:
     """Return e.g. "3 files: 2 indexed, 1 failed; 31 pages, 129 chunks"."""
     states = Counter(outcome.state for outcome in outcomes)
     by_state = ", ".join(f"{states[state]} {state}" for state in COLOURS if states[state])
-    by_state = by_state and f": {by_state}"
+    types = types_not_read(outcomes)
+    by_state = by_state and f": {by_state}{types and f' (not read: {types})'}"
     pages, chunks = sum(outcome.pages for outcome in outcomes), sum(outcome.chunks for outcome in outcomes)
     return f"{number(len(outcomes), 'file')}{by_state}; {number(pages, 'page')}, {number(chunks, 'chunk')}"
+
+
+def types_not_read(outcomes: Sequence[Outcome]) -> str:
+    """Return e.g. "3 .csv, 1 .zip", the types of the files that were skipped for theirs; "" for none."""
+    from catena.library import UNCHANGED
+
+    skipped = (each.source for each in outcomes if each.state == "skipped" and each.reason != UNCHANGED)
+    types = Counter(PurePath(source).suffix.lower() or "without a suffix" for source in skipped)
+    return ", ".join(f"{count:,} {printable(suffix, one_line=True)}" for suffix, count in types.most_common())
 
 
 def number(count: int, noun: str) -> str:

@@ -292,6 +292,7 @@ class Holdings:
         embedder: identity of the model whose vectors it holds.
         graph: whether a graph of its chunks lies beside it, where that was asked; not where a server is to be asked.
         values: of each field asked for, sorted as text; not of one with more than `catena.model.MOST_VALUES`.
+        told_apart: by id, what tells documents of one title from each other, see `catena.model.told_apart`.
     """
 
     views: tuple[str, ...] = ()
@@ -299,6 +300,7 @@ class Holdings:
     embedder: str = ""
     graph: bool = False
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    told_apart: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -276,7 +276,7 @@ def _of_nodes(candidates: Candidates, idf: NDArray[np.float32], open_idf: NDArra
 
 
 def _covered(candidates: Candidates, idf: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the share of the question's words, by rarity, that a node and the node an edge came from hold together."""
+    """Return the share of the question's words, by rarity, that a node and the one its edge came from hold."""
     held = candidates.distinct.counts[candidates.rows] > 0
     joined = (candidates.weights > 0).any(axis=1)
     if joined.any():

@@ -27,7 +27,22 @@ from catena.answering import (
 from catena.effects import CheckGraph, Failed, FetchDocuments, FetchPlaces, Holdings, Inspect, Step, ask, ask_if_known
 from catena.enrichment.entities import Detector, QueryEntities, query_entities
 from catena.graph import GraphResult, GraphSearch, PaperScorer, search_graph, widen
-from catena.model import Chunk, Degraded, Hit, PageBox, Ranking, Segment, Unknown, Where, check_given, filters
+from catena.model import (
+    FILE_IN_CITATION,
+    SOURCE,
+    TITLE,
+    Chunk,
+    Degraded,
+    Hit,
+    PageBox,
+    Ranking,
+    Segment,
+    Unknown,
+    Where,
+    check_given,
+    filters,
+    told_apart,
+)
 from catena.model.errors import FilterError, LibraryError, MissingServiceError, ParameterError, ServerError
 from catena.retrieval import Fusion, OnUnknown, ScoreFusion, Tuned, dense, retrieve, search_figures
 from catena.retrieval.cells import FoundCell, rank_cells
@@ -45,6 +60,7 @@ Found = TypeVar("Found", Ranking, GraphResult, Extraction)
 Noted = TypeVar("Noted", Ranking, Extraction)
 
 BUDGET_TOKENS = 1_000  # of all that is read
+_NOTHING = Holdings()
 _CHUNKS_OF_CELLS = 60  # that are looked into for cells
 _TOKENS_A_HIT = 100  # of a budget: fewer than a chunk has, so that there is something to choose from
 _PASSAGES = SECTION_ROUTES[-1]  # the route over the passages of long chunks
@@ -116,12 +132,12 @@ def search_step(
         (checked,) = yield [CheckGraph()]
         over_graph = not isinstance(checked, Failed)
     if not detectors:
-        return (yield from _ranked(question, how, over_graph=bool(over_graph)))
+        return (yield from _ranked(question, how, held, over_graph=bool(over_graph)))
     found: QueryEntities = yield from query_entities(
         question, detectors, on_error=how.get("on_route_error", "degrade")
     )
     how["entities"] = (*how.get("entities", ()), *found.names)
-    ranking = yield from _ranked(question, how, over_graph=bool(over_graph))
+    ranking = yield from _ranked(question, how, held, over_graph=bool(over_graph))
     return replace(ranking, degraded=(*found.degraded, *ranking.degraded))
 
 
@@ -144,17 +160,17 @@ def cells_step(
     return rank_cells(question, replace(tables, hits=(*tables.hits, *others)), k=10 if k is None else k)
 
 
-def _ranked(question: str, how: dict[str, Any], *, over_graph: bool) -> Step[Ranking]:
+def _ranked(question: str, how: dict[str, Any], held: Holdings, *, over_graph: bool) -> Step[Ranking]:
     """Rank by the routes, and by a walk from there; where this changes no place, the routes' scores stay."""
     if not over_graph:
-        return (yield from _noted((yield from retrieve(question, **how)), how["where"]))
+        return (yield from _noted((yield from retrieve(question, **how)), how["where"], held))
     k, tolerated = how.pop("k", 10), how.get("on_route_error", "degrade")
     walk = GraphSearch(routes=how.pop("routes"), fusion=how.pop("fusion"), on_graph_error=tolerated)
     walk = replace(walk, depth=max(1, min(walk.depth, how.get("depth", walk.depth))))  # a route gives no more hits
     found = yield from search_graph(question, walk, k=k, **how)
     first = replace(found.first.top(k), degraded=found.ranking.degraded)
     same = [hit.chunk.id for hit in first.hits] == [hit.chunk.id for hit in found.ranking.hits]
-    return (yield from _noted(first if same else found.ranking, how["where"]))
+    return (yield from _noted(first if same else found.ranking, how["where"], held))
 
 
 def read_step(
@@ -240,7 +256,7 @@ def views_step(
         what = f"kinds of view that this library holds ({kinds}); Preparation(views=...) makes others"
         raise ParameterError("views", missing, what)
     k = 3 if k is None else k
-    return (yield from _noted((yield from search_views(question, how, k=k, where=where)), where))
+    return (yield from _noted((yield from search_views(question, how, k=k, where=where)), where, held))
 
 
 def segments_step(
@@ -269,9 +285,9 @@ def segments_step(
     if ranked is not None:
         if options and (where := options.get("where")):
             raise FilterError(where, "the chunks come from a retriever of your own; filter inside it")
-        return (yield from find_segments(question, how, ranked=ranked, place=place))
-    search, _ = yield from _resolved(options, DEFAULT_ROUTES)
-    return (yield from _noted((yield from find_segments(question, how, **search)), search["where"]))
+        return _told_apart((yield from find_segments(question, how, ranked=ranked, place=place)))
+    search, held = yield from _resolved(options, DEFAULT_ROUTES)
+    return (yield from _noted((yield from find_segments(question, how, **search)), search["where"], held))
 
 
 def answer_step(
@@ -344,7 +360,8 @@ def graph_step(
     how = replace(how, routes=search["routes"], fusion=search["fusion"])
     where = search["where"]
     found = yield from search_graph(question, how, k=10 if k is None else k, where=where)
-    return replace(found, ranking=(yield from _noted(found.ranking, where)))
+    found = _told_apart(found, held)
+    return replace(found, ranking=(yield from _noted(found.ranking, where, held)))
 
 
 def widen_step(
@@ -370,7 +387,7 @@ def widen_step(
     how = _walk(how)
     where, held = yield from _held(where)
     yield from _check_walk(how, held)
-    return (yield from widen(question, ranking, how, k=10 if k is None else k, where=where))
+    return _told_apart((yield from widen(question, ranking, how, k=10 if k is None else k, where=where)), held)
 
 
 def check_graph_step() -> Step[None]:
@@ -398,10 +415,10 @@ def figures_step(
     Raises:
         ParameterError, FilterError, RouteError: as of `search_step`.
     """
-    search, _ = yield from _resolved({"where": where, "fusion": fusion}, DEFAULT_ROUTES)
+    search, held = yield from _resolved({"where": where, "fusion": fusion}, DEFAULT_ROUTES)
     where = search["where"]
     found = yield from search_figures(question, k=10 if k is None else k, where=where, fusion=search["fusion"])
-    return (yield from _noted(found, where))
+    return (yield from _noted(found, where, held))
 
 
 Cited: TypeAlias = Hit | Chunk | Segment | FoundCell | VerifiedQuote | Citation
@@ -516,12 +533,27 @@ def _held(
     return where and filters.spelled(where, held.values, equal_to), held
 
 
-def _noted(found: Noted, where: Where | None) -> Step[Noted]:
-    """Return what was found; where that is nothing, with a note of the value in the filter that stands nowhere."""
+def _told_apart(found: Found, held: Holdings = _NOTHING) -> Found:
+    """Return what was found with what tells documents of one title apart: of the store, or else of what was found."""
+    pieces: dict[str, Piece] = {}
+    _changed(found, lambda piece: pieces.setdefault(piece.document_id, piece))
+    named = {name: (str(of.metadata.get(TITLE, "")), str(of.metadata.get(SOURCE, ""))) for name, of in pieces.items()}
+    files = {name: file for name, file in {**told_apart(named), **held.told_apart}.items() if name in pieces}
+
+    def told(piece: Piece) -> Piece:
+        file = files.get(piece.document_id)
+        return replace(piece, metadata={**piece.metadata, FILE_IN_CITATION: file}) if file else piece
+
+    return _changed(found, told) if files else found
+
+
+def _noted(found: Noted, where: Where | None, held: Holdings) -> Step[Noted]:
+    """Return what was found, documents told apart; where that is nothing, with what in the filter stands nowhere."""
+    found = _told_apart(found, held)
     if where is None or (found.hits if isinstance(found, Ranking) else found.segments):
         return found
-    (held,) = yield [Inspect(values=filters.compared_in(where, filters.COMPARING))]
-    why = "" if isinstance(held, Failed) else filters.nowhere_in_filter(where, held.values)
+    (there,) = yield [Inspect(values=filters.compared_in(where, filters.COMPARING))]
+    why = "" if isinstance(there, Failed) else filters.nowhere_in_filter(where, there.values)
     return replace(found, degraded=(*found.degraded, Degraded("filter", why))) if why else found
 
 

@@ -19,9 +19,9 @@ def discover(
 ) -> Iterator[tuple[Path, str]]:
     """Yield each file once, with its name as the caller would write it, in the order of the paths and by name.
 
-    Folders are searched to the bottom; hidden files and folders, links to folders and the folder `leave_out`
-    are left out. A path that does not exist, or that no file can have, is yielded too, as is a folder that may not be
-    listed: it is for the reader to say so.
+    Folders are searched to the bottom; hidden files and folders, lock files of Office ("~$"), links to folders and
+    the folder `leave_out` are left out. A path that does not exist, or that no file can have, is yielded too, as is a
+    folder that may not be listed: it is for the reader to say so.
 
     Raises:
         ParameterError: something is no path.
@@ -99,5 +99,5 @@ def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(folder) / name for name in sorted(files) if not name.startswith("."))
+        yield from (Path(folder) / name for name in sorted(files) if not name.startswith((".", "~$")))
     yield from closed

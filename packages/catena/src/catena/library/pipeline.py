@@ -27,7 +27,7 @@ from catena.model import TABLE_HEADER, Chunk, Document, Entry, Figure, Parameter
 from catena.model.figures import CAPTION as SAID
 from catena.model.figures import FIGURE
 from catena.model.options import Checked, as_tuples, check_options
-from catena.model.places import GENERATED_TITLE, SOURCE, TITLE
+from catena.model.places import FILE_IN_CITATION, GENERATED_TITLE, SOURCE, TITLE
 from catena.model.vectors import DEFAULT, ViewVectors, text_digest
 from catena.parsing import Engine, Limits, file_bytes, parse_bytes, usual_engine
 from catena.structure import DOCUMENT_SUMMARY, SECTION_SUMMARY, SegmentOptions, content_outline, mark_figures, outline
@@ -39,7 +39,8 @@ from catena.structure.views import CAPTION, CONTEXT, TABLE, headed_views, search
 from catena.text.headings import plain_title
 
 CHUNK_KEYS = frozenset(
-    {TITLE, SOURCE, GENERATED_TITLE, HEADING_ONLY, TABLE_HEADER, FIGURE, SAID, DOCUMENT_SUMMARY, SECTION_SUMMARY}
+    {TITLE, SOURCE, FILE_IN_CITATION, GENERATED_TITLE, HEADING_ONLY, TABLE_HEADER, FIGURE, SAID}
+    | {DOCUMENT_SUMMARY, SECTION_SUMMARY}
 )
 """Metadata keys with which a chunk says something of itself: a document's metadata of these names stay with it."""
 

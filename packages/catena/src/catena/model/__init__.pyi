@@ -83,6 +83,7 @@ from .options import check_given as check_given
 from .options import check_options as check_options
 from .options import checked_names as checked_names
 from .places import BOXES as BOXES
+from .places import FILE_IN_CITATION as FILE_IN_CITATION
 from .places import GENERATED_TITLE as GENERATED_TITLE
 from .places import PLACE_KEYS as PLACE_KEYS
 from .places import SEPARATOR as SEPARATOR
@@ -93,6 +94,7 @@ from .places import pages_in_words as pages_in_words
 from .places import place_in as place_in
 from .places import place_metadata as place_metadata
 from .places import shown_text as shown_text
+from .places import told_apart as told_apart
 from .values import NO_DOCUMENTS as NO_DOCUMENTS
 from .values import NO_METADATA as NO_METADATA
 from .values import PATH_SEPARATOR as PATH_SEPARATOR

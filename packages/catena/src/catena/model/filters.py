@@ -122,8 +122,8 @@ def spelled(
 ) -> Where:
     """Return a filter with the values that a library has in place of what is typed for them, for `$eq $ne $in $nin`.
 
-    What nothing there is equal to stays as it is. `$contains` is written in the letters that are there. A number is
-    equal to its digits where a field has the one and not the other.
+    What nothing there is equal to stays as it is. `$contains` is written as the values that have such a part, be
+    they one of several. A number is equal to its digits where a field has the one and not the other.
 
     Args:
         where: a well-formed filter.
@@ -152,7 +152,9 @@ def nowhere_in_filter(where: Where, values: Mapping[str, Sequence[Any]]) -> str:
 
     def lacks(key: str, condition: Any) -> bool:
         known = values.get(key, ())
-        return bool(known) and any(not any(_in(each, wanted) for each in known) for wanted in _wanted(condition))
+        tests = [partial(_in, keys=_keyed(wanted)) for wanted in _wanted(condition)]
+        tests += [partial(_contains, operand=part) for part in _parts(condition)]
+        return bool(known) and any(not any(map(test, known)) for test in tests)
 
     def unlike(key: str, condition: Any) -> list[Any]:
         """Return what the condition orders the field by that is a text where its values are numbers, or else."""
@@ -164,7 +166,7 @@ def nowhere_in_filter(where: Where, values: Mapping[str, Sequence[Any]]) -> str:
         kind = "text" if isinstance(values[key][0], str) else "number"
         return f"{key} is a {kind} here, as {values[key][0]!r}, and is compared with {unlike(key, condition)[0]!r}"
     for key, condition in _nowhere(where, lacks):
-        wanted = [one for several in _wanted(condition) for one in several]
+        wanted = [*(one for several in _wanted(condition) for one in several), *_parts(condition)]
         told = f"nothing here has the {key} {' or '.join(map(repr, wanted[:_SHOWN]))}"
         if list(where) != [key]:
             return told
@@ -184,14 +186,19 @@ def _wanted(condition: Any) -> list[list[Any]]:
     return [list(operand) if name == "$in" else [operand] for name, operand in told.items()]
 
 
+def _parts(condition: Any) -> list[str]:
+    """Return the text of which a field has to have a part."""
+    return [part for name, part in _operations(condition).items() if name == "$contains" and isinstance(part, str)]
+
+
 def _spelled(
     key: str, name: str, operand: Any, known: Sequence[Any], equal_to: Callable[[str, str], Callable[[str], bool]]
 ) -> Where:
     """Return one condition on a field with the values in it as `known` has them."""
     if name == "$contains":
         typed = re.compile(re.escape(str(operand)), re.IGNORECASE)
-        parts = {part[0] for value in known if isinstance(value, str) for part in typed.finditer(value)}
-        return {"$or": [{key: {name: part}} for part in sorted(parts)]} if parts else {key: {name: operand}}
+        found = [value for value in known if isinstance(value, str) and typed.search(value)]
+        return {key: {"$in": found} if found else {name: operand}}  # a part of any of several values, too
     if name not in _SPELLED:
         return {key: {name: operand}}
 
@@ -381,6 +388,8 @@ def _field(key: str, name: object, operand: object, whole: Where) -> Test:
     operand = _operand(operand)
     if not valid(operand):
         raise FilterError(whole, f"{name} of field {key!r} takes {allowed}, not {operand!r}")
+    if isinstance(operand, list):
+        operand = _keyed(operand)
     return lambda fields: operator(fields.get(key, _MISSING), operand)
 
 
@@ -421,8 +430,13 @@ def _eq(value: Any, operand: Any) -> bool:
     return any(_same(one, operand) for one in _several(value))
 
 
-def _in(value: Any, operand: Any) -> bool:
-    return any(_eq(value, one) for one in operand)
+def _keyed(values: Iterable[Any]) -> frozenset[tuple[bool, Any]]:
+    """Return scalars as `_in` looks them up: True is not 1."""
+    return frozenset((isinstance(one, bool), one) for one in values)
+
+
+def _in(value: Any, keys: Any) -> bool:
+    return any(_is_scalar(one) and (isinstance(one, bool), one) in keys for one in _several(value))
 
 
 def _contains(value: Any, operand: Any) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePath
 
 from catena.model import PATH_SEPARATOR, TABLE_HEADER, Chunk, PageBox, Place, Segment, Span
 from catena.text.words import same_words
@@ -14,6 +16,9 @@ TITLE = "title"
 
 SOURCE = "source"
 """Metadata key of a chunk: its document's file, as the caller named it."""
+
+FILE_IN_CITATION = "file_in_citation"
+"""Metadata key of a chunk that was found: what tells its document from others of its title."""
 
 GENERATED_TITLE = "generated_title"
 """Metadata key of a chunk: its section's title, where that was made and is not printed as a heading."""
@@ -28,12 +33,32 @@ def shown_text(found: Chunk | Segment) -> str:
     return f"{header}{'' if begun else chr(10)}{found.text}" if header else found.text
 
 
+def told_apart(documents: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return what tells each document from the others of its title: its file's name, or its id where that does not.
+
+    Args:
+        documents: (title, source) of each, by its id. A title that no other document has tells enough.
+    """
+    by_title: dict[str, dict[str, str]] = {}
+    for document_id, (title, source) in documents.items():
+        by_title.setdefault(title, {})[document_id] = PurePath(source).name or document_id
+    shared = (files for title, files in by_title.items() if title and len(files) > 1)
+    counted = ((files, Counter(files.values())) for files in shared)
+    return {name: file if count[file] == 1 else name for files, count in counted for name, file in files.items()}
+
+
+def document_name(found: Chunk | Segment, title: str = "") -> str:
+    """Return the title of a document, with its file where others have that title; its id where it has none."""
+    name, file = title or str(found.metadata.get(TITLE) or found.document_id), found.metadata.get(FILE_IN_CITATION)
+    return f"{name} ({file})" if file else name
+
+
 def citation(found: Chunk | Segment, *, title: str = "", place: Place | None = None) -> str:
     """Return e.g. "HX210 manual › 3 Mounting › 3.2 Cover, page 7, lines 120-131".
 
-    Pages are called as the file prints them; where that is not their number, this follows: "page 53 (59th of the
-    file)". A slide or a sheet is cited whole: its lines are of a text that nobody sees. A section's title that was
-    made, and is not printed there, stands in square brackets.
+    The document is called as by `document_name`. Pages are called as the file prints them; where that is not their
+    number, this follows: "page 53 (59th of the file)". A slide or a sheet is cited whole: its lines are of a text
+    that nobody sees. A section's title that was made, and is not printed there, stands in square brackets.
 
     Args:
         found: a chunk or a segment of a document.
@@ -45,7 +70,7 @@ def citation(found: Chunk | Segment, *, title: str = "", place: Place | None = N
     path = found.path[1:] if found.path and same_words(found.path[0], name) else found.path
     if path and path[-1] == found.metadata.get(GENERATED_TITLE):
         path = (*path[:-1], f"[{path[-1]}]")
-    where = [SEPARATOR.join((name, *path))]
+    where = [SEPARATOR.join((document_name(found, title), *path))]
     lines = "" if _says_what_it_is(place) else _span("line", place.lines)
     where.extend(filter(None, (pages_in_words(place), lines)))
     return ", ".join(where)

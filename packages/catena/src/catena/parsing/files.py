@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path, PurePath
@@ -24,6 +27,12 @@ from catena.parsing.process import POOL, ask
 from catena.parsing.protocol import Limits, Unreadable, too_large
 from catena.parsing.readers import OWN, kinds
 from catena.text import PAGE_BREAK, PLAIN, is_title, is_visible
+
+_DATES = ("created", "modified", "date")  # keys of metadata
+_PDF_DATE = re.compile(
+    r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(?P<utc>Z)|(?P<hours>[+-]\d\d)'?(?P<minutes>\d\d)?)?"
+)
+_MAIL_DATE = re.compile(r"(?:[A-Z][a-z]{2}, ?)?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d")
 
 Engine: TypeAlias = Literal["pypdf", "pypdfium2"]
 
@@ -288,8 +297,25 @@ def _lost_figures(
     return tuple(notes)
 
 
+def _metadata(told: Mapping[str, Any]) -> dict[str, str]:
+    found = {str(key): str(value) for key, value in told.items() if value}
+    return found | {key: _iso_date(found[key]) for key in _DATES if key in found}
+
+
+def _iso_date(written: str) -> str:
+    """Return a date of a PDF ("D:20240305101112+01'00'") or of a message in ISO 8601, any other as it is written."""
+    if match := _PDF_DATE.match(written):
+        day, time = ([part for part in match.groups()[at : at + 3] if part] for at in (0, 3))
+        hours, minutes = match["hours"] or ("+00" if match["utc"] else ""), match["minutes"] or "00"
+        zone = f"{hours}:{minutes}" if hours else ""
+        return "-".join(day) + (f"T{':'.join((*time, '00', '00')[:3])}{zone}" if time else "")
+    with suppress(ValueError):
+        return parsedate_to_datetime(written).isoformat() if _MAIL_DATE.match(written) else written
+    return written
+
+
 def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, name: str, problem: str) -> Parsed:
-    metadata = {str(key): str(value) for key, value in about.get("metadata", {}).items() if value}
+    metadata = _metadata(about.get("metadata", {}))
     problems = "; ".join(about.get("problems", ()))
     title = metadata.pop("title", "")
     layout = Layout(
@@ -361,6 +387,6 @@ def parsed_text(events: Sequence[Mapping[str, Any]], blank: Document, name: str)
         blank, text="".join(str(event["text"]) for event in events if event["event"] == "piece"),
         title=str(about["title"]) or PurePath(name).stem, media_type=str(about["media_type"]),
         page_starts=tuple(map(int, about["page_starts"])), page_labels=tuple(map(str, about["page_labels"])),
-        metadata={str(key): str(value) for key, value in about["metadata"].items() if value},
+        metadata=_metadata(about["metadata"]),
     )  # fmt: skip
     return Parsed(document=document, state="partial" if notes else "parsed", notes=notes)

@@ -227,6 +227,15 @@ def document_text(connection: sqlite3.Connection, doc: int) -> tuple[str, str]:
         return header_of(header)["title"], to_text(text)
 
 
+def names_of(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    """Return the title and the source of each document, by id."""
+    # of two paths the answer is JSON, which a title with lone surrogates survives: it is not valid as text
+    rows = connection.execute("SELECT id, json_extract(header, '$.title', '$.source') FROM documents ORDER BY id")
+    with whole("a document"):
+        held = ((document_id, *json.loads(found)) for document_id, found in rows)
+        return {document_id: (str(title), str(source)) for document_id, title, source in held}
+
+
 def document_versions(connection: sqlite3.Connection) -> dict[int, int]:
     """Return document key -> a number that another version of the document does not have."""
     return {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from catena.effects import FindNames, NamesFound, Search
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where
+from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where, told_apart
 from catena.model.errors import LibraryBusyError, LibraryError, ParameterError
 from catena.model.filters import MOST_VALUES, compiled, distinct
 from catena.model.ids import digest
@@ -217,6 +217,11 @@ class Routes:
         with self.reading() as (connection, state):
             held = partial(self._fields_of, connection, state)
             return state.once("field names", lambda: frozenset().union(*(fields for _, fields in held())))
+
+    def told_apart(self) -> dict[str, str]:
+        """Return what tells documents of one title from each other, by id."""
+        with self.reading(searching=False) as (connection, state):
+            return state.once("told apart", lambda: told_apart(records.names_of(connection)))
 
     def values_of(self, name: str) -> tuple[Any, ...] | None:
         """Return the values of a field, sorted as text; None where there are more than `MOST_VALUES`."""

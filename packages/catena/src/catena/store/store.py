@@ -382,7 +382,8 @@ class LibraryStore:
                 graph = bool(schema.get_meta(connection, setting_name(GRAPH_SETTING)))
         told = {name: values for name in request.values if (values := self._routes.values_of(name)) is not None}
         model = self.embedder_identity or ""
-        return Holdings(views=tuple(kinds), fields=fields, embedder=model, graph=graph, values=told)
+        apart = self._routes.told_apart()
+        return Holdings(views=tuple(kinds), fields=fields, embedder=model, graph=graph, values=told, told_apart=apart)
 
     def whole(self, ids: Sequence[str]) -> tuple[Document | None, ...]:
         """Return documents by id, without their figures; None for one that is not there."""

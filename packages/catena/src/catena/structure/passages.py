@@ -8,7 +8,17 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
-from catena.model import TABLE_HEADER, Chunk, Document, ParameterError, Section, Segment, common_metadata, span_id
+from catena.model import (
+    FILE_IN_CITATION,
+    TABLE_HEADER,
+    Chunk,
+    Document,
+    ParameterError,
+    Section,
+    Segment,
+    common_metadata,
+)
+from catena.model.ids import span_id
 from catena.model.values import View
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
@@ -210,6 +220,7 @@ def section_segment(
     section = section_of(sections, chunk)
     start, end = trimmed(document.text, section.start, section.tree_end if descendants else section.end)
     place = document.place_of(start, end)
+    told = {FILE_IN_CITATION: file} if (file := chunk.metadata.get(FILE_IN_CITATION)) else {}
     inside = [other for other in chunks if start <= other.start and other.end <= end] or [chunk]
     return Segment(
         id=span_id(document.id, "segment", start, end),
@@ -221,7 +232,7 @@ def section_segment(
         chunk_ids=tuple(other.id for other in inside),
         **place.parts,
         positions=(inside[0].position, inside[-1].position),
-        metadata=common_metadata(inside),
+        metadata={**common_metadata(inside), **told},
     )
 
 
