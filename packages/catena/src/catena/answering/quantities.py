@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import isclose, log
 from typing import TypeAlias
 
-from catena.text.words import tokenise
+from catena.text.words import RAISED, tokenise
 
 Unit: TypeAlias = tuple[str, float]
 """Dimension, and how many of its base units one of this unit is."""
@@ -209,6 +209,7 @@ _VULGAR = re.compile(r"(?P<whole>(?<!\d)\d++)?\s?(?P<part>[¼½¾⅐-⅞])")
 _POWER = re.compile(
     r"(?:(?P<factor>(?<!\d)\d++(?:[.,]\d++)?)\s?[x×·*]\s?)?\b10(?:\^(?P<plain>-?\d{1,2})|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,3}))(?!\d)"
 )
+_MARK = re.compile(rf"(?:(?<=[\d)%])|(?<=[^\W\d_]{{3}}))[{RAISED}]+")  # of a note
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _CODE = re.compile(r"\w++(?:[./+-]\w++)*+")
 _QUALIFIERS = {
@@ -276,6 +277,7 @@ def value_of(printed: str, unit: str = "") -> PrintedValue:
         unit: of its numbers that have none, as a label may state it: "Voltage (V)".
     """
     text = _POWER.sub(_powered, _VULGAR.sub(_decimal, _NOTE.sub(" ", printed).replace("\u2212", "-")))
+    text = _MARK.sub("", text)
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").replace("+/-", "±").strip(" *_`.;,")
     dates = [_date(match) for match in _DATE.finditer(text)]
     text = _DATE.sub(" ", text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from catena.formatting.styled_lines import StyledLine
+from catena.text import RAISED
 
 MOST_COLUMNS = 24
 LONGEST_NAME = 120  # characters of a name over columns
@@ -25,7 +26,7 @@ _NO_VALUE = rf"{_MONEY}? ?[-–—−]{{1,3}} ?%?|(?i:n/[am]|n\.[am]\.|nm)"
 _SCALED = rf"{_AMOUNT}(?:(?<=\d )(?:thousand|[mb]illion|trillion))?"
 _VALUE = re.compile(
     rf"(?:(?:approximately|about|up to) )?{_SCALED}(?: ?(?:[-–—]|to) ?{_SCALED})?"
-    rf"(?:\(\w{{1,2}}\)|[*†‡])*+|{_NO_VALUE}"
+    rf"(?:\(\w{{1,2}}\)|[*†‡{RAISED}])*+|{_NO_VALUE}"
 )
 _SIGN = re.compile(rf"\(?{_MONEY}\(?")
 _AFTER = re.compile(r"[)\]%]{1,3}|pts?|bps")
@@ -33,13 +34,14 @@ _MARK = re.compile(r"(?:\(\w{1,2}\)|[*†‡§]{1,3}|\d{1,2})(?:[, ]+(?:\(\w{1,2
 _LEADER = re.compile(r"(?<![.·…_])(?<![.·…_]\s)\s?[.·…_](?:\s?[.·…_]){3,}+\s*+$")
 _DATE = re.compile(r"[A-Z][a-z]{2,8}\.? \d{1,2}, (?:19|20)\d\d")
 _TAIL = re.compile(
-    rf"(?:^|(?<=[\s\d)%])){_MONEY}(?=\s|$|[\d(])|(?<![\w.,(−-])[−-]?\(?{_NUMBER}(?: ?%)?(?: ?\))?%?(?![\w.,])"
+    rf"(?:^|(?<=[\s\d)%])){_MONEY}(?=\s|$|[\d(])"
+    rf"|(?<![\w.,(−-])[−-]?\(?{_NUMBER}(?: ?%)?(?: ?\))?%?[{RAISED}]*+(?![\w.,])"
 )
 _EMPTY = re.compile(r"—(?: ?%)?|\b(?:[nN]/[aA]|nm|NM)\b")  # not the dash of a range
 _FIGURES = re.compile(rf"(?:{_EMPTY.pattern})|{_TAIL.pattern}")
-_ENDS = re.compile(r"[\d)%$€£¥₹]\Z")  # as a figure or a sign of money does
+_ENDS = re.compile(rf"[\d)%$€£¥₹{RAISED}]\Z")  # as a figure or a sign of money does
 _UNIT = re.compile(r"\b(?:thousand|million|billion|share|dollar|percent|except)s?\b|[$€£¥]", re.IGNORECASE)
-_YEAR = re.compile(r"(?:19|20)\d\d(?:\s?(?:\(\w\)|[AEF*]))?|\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d")
+_YEAR = re.compile(rf"(?:19|20)\d\d(?:\s?(?:\(\w\)|[AEF*{RAISED}]))?|\d{{1,2}}[/.-]\d{{1,2}}[/.-](?:19|20)?\d\d")
 _PERIOD = re.compile(
     r"\b(?:(?:year|month|week|quarter)s?|fiscal|ended|as of|at|december|june|march|september)\b", re.I
 )

@@ -14,6 +14,7 @@ from catena.model import Chunk, Hit, Ranking, citation
 from catena.retrieval.fusion import NAME_ROUTE
 from catena.structure import slice_of, tables_of
 from catena.text import (
+    RAISED,
     Table,
     TableCell,
     Timing,
@@ -28,7 +29,7 @@ from catena.text import (
 
 _HALF = 0.5  # what a word counts that only the surroundings of a cell say, and a document beside those that are named
 
-_MARK = re.compile(r"\(\w{1,2}\)")  # of a footnote
+_MARK = re.compile(rf"\(\w{{1,2}}\)|(?:(?<=[\d)])|(?<=[^\W\d_]{{3}}))[{RAISED}]+")  # of a footnote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

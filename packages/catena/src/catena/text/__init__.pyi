@@ -95,12 +95,14 @@ from .tables import table_cells as table_cells
 from .tables import table_rows as table_rows
 from .tables import table_values as table_values
 from .words import CJK as CJK
+from .words import RAISED as RAISED
 from .words import UNSPACED as UNSPACED
 from .words import count_tokens as count_tokens
 from .words import folded as folded
 from .words import is_border as is_border
 from .words import normalise_query as normalise_query
 from .words import normalise_term as normalise_term
+from .words import raised as raised
 from .words import same_words as same_words
 from .words import sentence_ends as sentence_ends
 from .words import tokenise as tokenise

@@ -20,6 +20,7 @@ from catena.model.merged_cells import Merged, Row, header_rows, moved, title_row
 from catena.model.places import SEPARATOR
 from catena.text.headings import plain_title
 from catena.text.periods import timing_of
+from catena.text.words import RAISED, raised
 
 _OPENING = re.compile(r"<table\b", re.IGNORECASE)
 _BREAK = re.compile(r"<br\b[^<>]*+>", re.IGNORECASE)
@@ -291,6 +292,7 @@ class _HtmlTables(HTMLParser):
         self._depth = 0
         self._start = 0
         self._unseen = 0
+        self._is_raised = False
         self.feed(html)
         self.close()
         if self._depth:
@@ -302,6 +304,7 @@ class _HtmlTables(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._unseen += tag in _UNSEEN
+        self._is_raised = tag == "sup"
         if tag == "table":
             self._depth += 1
             if self._depth == 1:
@@ -321,7 +324,9 @@ class _HtmlTables(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._depth and not self._unseen:
-            self._table.add(" ".join(data.split()))
+            text = " ".join(data.split())
+            self._table.add(raised(text) if self._is_raised else text)
+            self._is_raised = False
 
     def _end(self, at: int) -> None:
         read = self._table.finish()
@@ -492,6 +497,7 @@ _BRACKETS = re.compile(r"[(\[]([^()\[\]]++)[)\]]")
 _UNIT = re.compile(r"\b(?:thousand|million|billion|percent|except|dollar|euro|share)s?\b|[$€£¥%]", re.IGNORECASE)
 _IN_WORDS = re.compile(r"in (?:[\w.$€£]++ )?(?:thousand|million|billion)s\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_POWER = re.compile(rf"(?<![\d.,])10 ?[{RAISED}]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -513,9 +519,9 @@ class TableCell:
 
     @property
     def number(self) -> float | None:
-        """The value as a number, below 0 in brackets or behind a minus; None for words, dashes and ranges."""
+        """The value as a number, below 0 in brackets or behind a minus; None for words, dashes, ranges and powers."""
         found = _NUMBER.findall(self.text)
-        if len(found) != 1 or any(map(str.isalpha, self.text)):
+        if len(found) != 1 or any(map(str.isalpha, self.text)) or _POWER.search(self.text):
             return None
         value = float(found[0].replace(",", ""))
         return -value if self.text.lstrip(" $€£¥")[:1] in {"(", "-", "−", "–"} else value
