@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import isclose, log
 from typing import TypeAlias
 
-from catena.text.words import RAISED, tokenise
+from catena.text.words import RAISED, numbers_of, tokenise
 
 Unit: TypeAlias = tuple[str, float]
 """Dimension, and how many of its base units one of this unit is."""
@@ -101,23 +101,6 @@ class Quantity:
     def is_range(self) -> bool:
         """Say whether it has two ends."""
         return not _meet(self.lows, self.highs)
-
-
-def numbers_of(written: str) -> tuple[float, ...]:
-    """Return the numbers that a spelling may mean: "1,200" is 1200 or 1.2, "1,20" and "1.234,5" are certain."""
-    text = re.sub(f"[{_SPACE}]", "", written)
-    marks = re.findall(r"[.,]", text)
-    if not marks:
-        return (float(text),)
-    last = marks[-1]
-    whole, _, after = text.rpartition(last)
-    if len(set(marks)) > 1:
-        return (float(re.sub(r"[.,]", "", whole) + "." + after),)
-    if len(marks) > 1:
-        return (float(text.replace(last, "")),)
-    decimal = float(f"{whole}.{after}")
-    grouped = len(after) == 3 and 0 < len(whole) <= 3 and not whole.startswith("0")
-    return (decimal, float(whole + after)) if grouped else (decimal,)
 
 
 def quantities_in(text: str, default: Unit | None = None, *, about: bool = False) -> tuple[Quantity, ...]:

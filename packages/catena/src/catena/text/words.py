@@ -88,6 +88,23 @@ def _apart(run: re.Match[str]) -> str:
     return run[0] if _SHORT_WORD.search(before) else f" {run[0]} "
 
 
+def numbers_of(written: str) -> tuple[float, ...]:
+    """Return the numbers that a spelling may mean: "1,200" is 1200 or 1.2, "1,20" and "1.234,5" are certain."""
+    text = re.sub(r"[\s'’]", "", written)
+    marks = re.findall(r"[.,]", text)
+    if not marks:
+        return (float(text),)
+    last = marks[-1]
+    whole, _, after = text.rpartition(last)
+    if len(set(marks)) > 1:
+        return (float(re.sub(r"[.,]", "", whole) + "." + after),)
+    if len(marks) > 1:
+        return (float(text.replace(last, "")),)
+    decimal = float(f"{whole}.{after}")
+    grouped = len(after) == 3 and 0 < len(whole) <= 3 and not whole.startswith("0")
+    return (decimal, float(whole + after)) if grouped else (decimal,)
+
+
 def tokenise(text: str) -> list[str]:
     """Return the words of the text, folded, in order, repetitions kept.
 
