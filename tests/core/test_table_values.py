@@ -230,6 +230,14 @@ def test_a_question_finds_the_cell_of_its_row_and_period(tmp_path) -> None:
         assert best.citation == "Report › Operations, line 12"
         assert len(found) == 2
         assert library.cells("What was operating income in 2014?", k=0) == ()
+        text = f"{HEAD}{ROWS}"
+        pages = (0, text.index("| Operating income"))
+        library.index([Document(id="pages", text=text, page_starts=pages, media_type="text/markdown")])
+        pages_of = {"Marketing": "page 1, line 5", "Operating income": "page 2, line 8"}
+        for label, place in pages_of.items():
+            found = library.cells(f"{label} 2015", k=1, where={"document_id": "pages"})
+            assert found[0].citation.endswith(place)
+            assert found[0].hit.chunk.pages == (1, 2)
         assert library.cells("technology 2014")[0].cell.text == "472"
 
 
