@@ -7,8 +7,10 @@ from .encodings import decoded as decoded
 from .encodings import is_visible as is_visible
 from .encodings import marked as marked
 from .files import objects_of as objects_of
+from .files import path_text as path_text
 from .files import read_objects as read_objects
 from .files import regular_file as regular_file
+from .files import stem_text as stem_text
 from .headers import HeaderNames as HeaderNames
 from .headers import header_of as header_of
 from .headers import without_wider as without_wider
