@@ -158,6 +158,8 @@ def test_html_tables_are_read_by_the_same_reader() -> None:
     (grid,) = read_table(html, 0, len(html))
     table = read_value(html, grid)
     assert (table.title, table.unit) == ("Prices (in millions)", "in millions")
+    html = "<table><caption>Charges in €</caption><tr><th>Zone<th>Winter<tr><td>A<td>12</table>"
+    assert (table_of(html).title, table_of(html).unit) == ("Charges in €", "in €")
     assert [(cell.row, cell.column, cell.number) for cell in table.cells] == [(("A",), ("2015",), 1.0)]
 
 

@@ -497,6 +497,11 @@ def _number(values: Mapping[str, str], name: str, at_most: int) -> int:
 _BRACKETS = re.compile(r"[(\[]([^()\[\]]++)[)\]]")
 _UNIT = re.compile(r"\b(?:thousand|million|billion|percent|except|dollar|euro|share)s?\b|[$€£¥%]", re.IGNORECASE)
 _IN_WORDS = re.compile(r"in (?:[\w.$€£]++ )?(?:thousand|million|billion)s\b", re.IGNORECASE)
+_AT_END = re.compile(
+    r"\bin (?:[$€£¥%](?: ?(?:thousand|[mb]illion)s?)?|(?:thousand|[mb]illion)s(?: of [\w$€£¥]+)?"
+    r"|euros?|(?:US )?dollars|pounds|percent)\Z",
+    re.IGNORECASE,
+)  # of a title: "Charges in €"
 _NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 _GROUPED = re.compile(r"\d+(?:[.,]\d+)?|\d{1,3}(?:(?:,\d{2,3})*,\d{3}(?:\.\d+)?|(?:\.\d{3})+(?:,\d+)?)")
 _BEGINNING = 20_000  # characters that tell the language
@@ -653,10 +658,13 @@ def _decimal_mark(cells: Iterable[str], text: str) -> str:
 
 
 def _unit_in(text: str) -> str:
-    """Return what stands in brackets and says a unit, or a text that does without brackets."""
+    """Return what stands in brackets and says a unit, a text that does without brackets, or the end of one."""
     plain = plain_title(text[:LONGEST_CAPTION])
     said = next((found for found in _BRACKETS.findall(plain) if _UNIT.search(found)), "")
-    return said.strip() or (plain if _IN_WORDS.match(plain) else "")
+    if said or _IN_WORDS.match(plain):
+        return said.strip() or plain
+    ending = _AT_END.search(plain)
+    return ending[0] if ending else ""
 
 
 def _spans(text: str, start: int, end: int, width: int) -> list[tuple[int, int]]:
