@@ -220,8 +220,8 @@ class VisualRow:
 def cells_of_lines(rows: Rows, measures: Measures) -> list[tuple[LineCell, ...]]:
     """Return the cells of each line; white that words may have between them parts cells where other lines agree.
 
-    Such a line is near, and one of the pieces beside its white has an edge in common with those of the line: they
-    stand in one column. Its own white is that of cells, or so are both pieces.
+    Such a line is near, and what stands behind its white is aligned with that of the line, as in one column; so is
+    what stands before it, where its own white might be that of words, too.
     """
     runs = [0]  # which run of lines each is in: lines of one block, as near as rows of a table
     for above, below in pairwise(rows):
@@ -257,11 +257,14 @@ def _pieces(row: StyledLine) -> list[_Piece]:
 def _agree(one: _Piece, two: _Piece, other: _Piece, following: _Piece, size: float) -> bool:
     """Tell if two pieces beside each other stand in the columns of two of another line."""
     white = min(two[0], following[0]) - max(one[1], other[1])
-    behind, before = (
-        min(abs(a - b) for a, b in zip(*each, strict=True)) for each in ((two, following), (one, other))
-    )
     is_wide = following[0] - other[1] >= _CELL_GAP * size
-    return white > _FIGURE_GAP * size and behind < _EDGE and (is_wide or before < _EDGE)
+    return white > _FIGURE_GAP * size and _aligned(two, following) and (is_wide or _aligned(one, other))
+
+
+def _aligned(one: _Piece, two: _Piece) -> bool:
+    """Tell if two pieces have their left edges, their right ones or their middles in common."""
+    left, right = two[0] - one[0], two[1] - one[1]
+    return min(abs(left), abs(right), abs(left + right) / 2) < _EDGE
 
 
 def cells_of(
