@@ -82,6 +82,16 @@ def test_narrow_white_parts_cells_where_other_lines_agree_and_words_elsewhere() 
     assert rows_of(markdown(page(1, *loose))) == []
 
 
+def test_names_set_to_the_right_over_columns_whose_names_repeat_are_of_all_of_these() -> None:
+    head = cells(100, (60, "Region"), (265, "Revenue"), (410, "Operating profit"))
+    years = row(112, "", "2022", "2021", "2022", "2021", ends=(240, 300, 420, 490))
+    body = [row(124 + 12 * k, name, "8,521", "6,328", "(660)", "888", ends=(240, 300, 420, 490)) for k, name in
+            enumerate(("North", "South", "Iberia"))]  # fmt: skip
+    assert rows_of(markdown(page(1, head, years, body)))[0] == (
+        "Region", "Revenue › 2022", "Revenue › 2021", "Operating profit › 2022", "Operating profit › 2021"
+    )  # fmt: skip
+
+
 def test_a_statement_keeps_its_header_groups_signs_marks_and_unlabelled_totals() -> None:
     head = STATEMENT[0]
     spans = [centred(100, (340, "Three Months Ended")), *STATEMENT[1:]]
