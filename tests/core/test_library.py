@@ -23,7 +23,7 @@ from catena.enrichment import Keywords
 from catena.library import UNCHANGED, Library, Preparation, Progress, discover, prepare
 from catena.library.discovery import is_gone
 from catena.model import CancelledError, DuplicateDocumentError, Scale, ServiceError, UnknownDocumentError, citation
-from catena.parsing import parse
+from catena.parsing import parse, parse_bytes
 from catena.parsing.protocol import Unreadable
 from catena.parsing.worker import bytes_of
 from catena.structure import ChunkOptions, SectionChunkOptions
@@ -239,6 +239,8 @@ def test_names_that_are_no_text_or_of_no_file_stop_nothing(
         file.write(ALPHA.encode())
     assert [outcome.state for outcome in library.index(folder)] == ["indexed"] * 3
     assert r"manuals/bad\xff\xfe.md" in {info.id for info in library.documents()}
+    parsed = parse_bytes(b"Only text.", "bad\udcff\udcfe.md")
+    assert parsed.document.title == r"bad\xff\xfe"
     assert {outcome.state for outcome in library.index(folder)} == {"skipped"}
     monkeypatch.chdir(folder)
     bad = ["x" * 300 + ".md", "y" * 5_000, "\ud800.md", "a\0b.md", "/dev/null"]

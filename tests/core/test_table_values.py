@@ -64,6 +64,23 @@ def test_cells_have_the_paths_of_their_row_and_column_and_stand_at_their_place()
     assert numbers == [6779, 5504, 824, -607, None, 472, 1000, 900, 305, 402, 0.29, 0.63]
 
 
+@pytest.mark.parametrize(
+    ("cells", "numbers", "around"),
+    [
+        ("329,50 -12,5 1.234 1.499,00 45- 1.234.567", [329.5, -12.5, 1234, 1499, -45, 1234567], ""),
+        ("1,234 0.5 1.234 (1,234.5) 12,34,567", [1234, 0.5, 1.234, -1234.5, 1234567], ""),
+        ("1,234 1.234 45.- 12.05.2024", [1234, None, 45, None], ""),  # nothing tells
+        ("1,234 1.234", [1234, 1.234], "The figures of the year are shown in the table below."),
+        ("1,234 1.234", [1.234, 1234], "Die Werte sind in der Tabelle, und zwar für das Jahr."),
+        ("1,5 2.5 1.234 1,234", [1.5, 2.5, None, 1234], ""),  # both
+    ],
+)
+def test_numbers_are_read_as_the_other_cells_and_the_language_have_them(cells, numbers, around) -> None:
+    text = f"{around}\n\n| A | B |\n|-|-|\n" + "".join(f"| x | {cell} |\n" for cell in cells.split())
+    (table,) = tables_of(chunk(text))
+    assert [cell.number for cell in table.cells] == numbers
+
+
 def test_without_indents_a_group_ends_with_its_total_or_the_next_group() -> None:
     rows = (
         "ASSETS", "Current assets:", "Cash 1", "Total current assets 2", "Goodwill 3", "Non-current assets:",
@@ -141,6 +158,8 @@ def test_html_tables_are_read_by_the_same_reader() -> None:
     (grid,) = read_table(html, 0, len(html))
     table = read_value(html, grid)
     assert (table.title, table.unit) == ("Prices (in millions)", "in millions")
+    html = "<table><caption>Charges in €</caption><tr><th>Zone<th>Winter<tr><td>A<td>12</table>"
+    assert (table_of(html).title, table_of(html).unit) == ("Charges in €", "in €")
     assert [(cell.row, cell.column, cell.number) for cell in table.cells] == [(("A",), ("2015",), 1.0)]
 
 
@@ -213,6 +232,14 @@ def test_a_question_finds_the_cell_of_its_row_and_period(tmp_path) -> None:
         assert best.citation == "Report › Operations, line 12"
         assert len(found) == 2
         assert library.cells("What was operating income in 2014?", k=0) == ()
+        text = f"{HEAD}{ROWS}"
+        pages = (0, text.index("| Operating income"))
+        library.index([Document(id="pages", text=text, page_starts=pages, media_type="text/markdown")])
+        pages_of = {"Marketing": "page 1, line 5", "Operating income": "page 2, line 8"}
+        for label, place in pages_of.items():
+            found = library.cells(f"{label} 2015", k=1, where={"document_id": "pages"})
+            assert found[0].citation.endswith(place)
+            assert found[0].hit.chunk.pages == (1, 2)
         assert library.cells("technology 2014")[0].cell.text == "472"
 
 

@@ -164,9 +164,7 @@ def _slice_node(
 ) -> TextNode:
     """Return a segment as a node, which hides from models what its nodes hide, and more."""
     hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
-    unseen = (
-        key for node in originals for key in node.excluded_llm_metadata_keys if key != CITATION
-    )  # its own is seen
+    unseen = (key for node in originals for key in node.excluded_llm_metadata_keys if key != CITATION)
     keys = joined_keys(hidden, unembedded), joined_keys(unseen, unread)
     return node_of_slice(
         segment, metadata, *keys, source=originals[0].source_node if originals else None, **templates

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import isclose, log
 from typing import TypeAlias
 
-from catena.text.words import tokenise
+from catena.text.words import RAISED, numbers_of, tokenise
 
 Unit: TypeAlias = tuple[str, float]
 """Dimension, and how many of its base units one of this unit is."""
@@ -101,23 +101,6 @@ class Quantity:
     def is_range(self) -> bool:
         """Say whether it has two ends."""
         return not _meet(self.lows, self.highs)
-
-
-def numbers_of(written: str) -> tuple[float, ...]:
-    """Return the numbers that a spelling may mean: "1,200" is 1200 or 1.2, "1,20" and "1.234,5" are certain."""
-    text = re.sub(f"[{_SPACE}]", "", written)
-    marks = re.findall(r"[.,]", text)
-    if not marks:
-        return (float(text),)
-    last = marks[-1]
-    whole, _, after = text.rpartition(last)
-    if len(set(marks)) > 1:
-        return (float(re.sub(r"[.,]", "", whole) + "." + after),)
-    if len(marks) > 1:
-        return (float(text.replace(last, "")),)
-    decimal = float(f"{whole}.{after}")
-    grouped = len(after) == 3 and 0 < len(whole) <= 3 and not whole.startswith("0")
-    return (decimal, float(whole + after)) if grouped else (decimal,)
 
 
 def quantities_in(text: str, default: Unit | None = None, *, about: bool = False) -> tuple[Quantity, ...]:
@@ -209,6 +192,7 @@ _VULGAR = re.compile(r"(?P<whole>(?<!\d)\d++)?\s?(?P<part>[¼½¾⅐-⅞])")
 _POWER = re.compile(
     r"(?:(?P<factor>(?<!\d)\d++(?:[.,]\d++)?)\s?[x×·*]\s?)?\b10(?:\^(?P<plain>-?\d{1,2})|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,3}))(?!\d)"
 )
+_MARK = re.compile(rf"(?:(?<=[\d)%])|(?<=[^\W\d_]{{3}}))[{RAISED}]+")  # of a note
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _CODE = re.compile(r"\w++(?:[./+-]\w++)*+")
 _QUALIFIERS = {
@@ -276,6 +260,7 @@ def value_of(printed: str, unit: str = "") -> PrintedValue:
         unit: of its numbers that have none, as a label may state it: "Voltage (V)".
     """
     text = _POWER.sub(_powered, _VULGAR.sub(_decimal, _NOTE.sub(" ", printed).replace("\u2212", "-")))
+    text = _MARK.sub("", text)
     text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").replace("+/-", "±").strip(" *_`.;,")
     dates = [_date(match) for match in _DATE.finditer(text)]
     text = _DATE.sub(" ", text)

@@ -21,9 +21,10 @@ from catena.cli.index_options import IndexOptions, MadeBy
 from catena.cli.options import AsJson, DryRun, EmbedderName, FilePaths, LibraryPath, flag, grouped, option
 from catena.cli.progress import notes_of, progress
 from catena.effects import Event, Services
-from catena.library.discovery import discover, path_text
+from catena.library.discovery import discover
 from catena.model import Outcome
 from catena.model.near_names import meant
+from catena.text import path_text
 
 if TYPE_CHECKING:
     from catena.library import BaseLibrary, Library

@@ -174,9 +174,10 @@ def sections_of(
     Raises:
         ProblemError: there are no files, or none could be read.
     """
-    from catena.library.discovery import discover, path_text
+    from catena.library.discovery import discover
     from catena.library.pipeline import prepare, read
     from catena.parsing import supported_suffixes
+    from catena.text import path_text
 
     suffixes = supported_suffixes()
     found = [

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from catena.formatting.styled_lines import StyledLine
+from catena.formatting.styled_lines import Measures, Rows, StyledLine
+from catena.text import RAISED
 
 MOST_COLUMNS = 24
+ROW_GAP = 2.6  # usual line distances between two rows, or between header and rows
 LONGEST_NAME = 120  # characters of a name over columns
 _LONGEST_VALUE, _LONGEST_WORDS = 48, 40  # characters: of a figure, and of words in the place of one
 _WORD_GAP = 0.15  # of the size: narrower than any space
 _CELL_GAP = 1.0  # of the size: white between two cells; words of justified text are closer
 _VALUE_GAP, _FIGURE_GAP = 0.7, 0.5  # of the size: behind a figure, and between two
+_WINDOW, _AGREEING = 20, 2  # lines above and below that are looked at; of them agree where narrow white parts cells
+_EDGE = 1.0  # points between edges of the cells of one column
 _NEAR = 2.0  # points between two places that are meant to be one
 _SIGN_GAP = 4  # widths of a digit, from a figure to the ")" or "%" in a cell of its own that belongs to it
 
@@ -25,7 +30,7 @@ _NO_VALUE = rf"{_MONEY}? ?[-–—−]{{1,3}} ?%?|(?i:n/[am]|n\.[am]\.|nm)"
 _SCALED = rf"{_AMOUNT}(?:(?<=\d )(?:thousand|[mb]illion|trillion))?"
 _VALUE = re.compile(
     rf"(?:(?:approximately|about|up to) )?{_SCALED}(?: ?(?:[-–—]|to) ?{_SCALED})?"
-    rf"(?:\(\w{{1,2}}\)|[*†‡])*+|{_NO_VALUE}"
+    rf"(?:\(\w{{1,2}}\)|[*†‡{RAISED}])*+|{_NO_VALUE}"
 )
 _SIGN = re.compile(rf"\(?{_MONEY}\(?")
 _AFTER = re.compile(r"[)\]%]{1,3}|pts?|bps")
@@ -33,18 +38,22 @@ _MARK = re.compile(r"(?:\(\w{1,2}\)|[*†‡§]{1,3}|\d{1,2})(?:[, ]+(?:\(\w{1,2
 _LEADER = re.compile(r"(?<![.·…_])(?<![.·…_]\s)\s?[.·…_](?:\s?[.·…_]){3,}+\s*+$")
 _DATE = re.compile(r"[A-Z][a-z]{2,8}\.? \d{1,2}, (?:19|20)\d\d")
 _TAIL = re.compile(
-    rf"(?:^|(?<=[\s\d)%])){_MONEY}(?=\s|$|[\d(])|(?<![\w.,(−-])[−-]?\(?{_NUMBER}(?: ?%)?(?: ?\))?%?(?![\w.,])"
+    rf"(?:^|(?<=[\s\d)%])){_MONEY}(?=\s|$|[\d(])"
+    rf"|(?<![\w.,(−-])[−-]?\(?{_NUMBER}(?: ?%)?(?: ?\))?%?[{RAISED}]*+(?![\w.,])"
 )
 _EMPTY = re.compile(r"—(?: ?%)?|\b(?:[nN]/[aA]|nm|NM)\b")  # not the dash of a range
 _FIGURES = re.compile(rf"(?:{_EMPTY.pattern})|{_TAIL.pattern}")
-_ENDS = re.compile(r"[\d)%$€£¥₹]\Z")  # as a figure or a sign of money does
+_ENDS = re.compile(rf"[\d)%$€£¥₹{RAISED}]\Z")  # as a figure or a sign of money does
 _UNIT = re.compile(r"\b(?:thousand|million|billion|share|dollar|percent|except)s?\b|[$€£¥]", re.IGNORECASE)
-_YEAR = re.compile(r"(?:19|20)\d\d(?:\s?(?:\(\w\)|[AEF*]))?|\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d")
+_YEAR = re.compile(rf"(?:19|20)\d\d(?:\s?(?:\(\w\)|[AEF*{RAISED}]))?|\d{{1,2}}[/.-]\d{{1,2}}[/.-](?:19|20)?\d\d")
 _PERIOD = re.compile(
     r"\b(?:(?:year|month|week|quarter)s?|fiscal|ended|as of|at|december|june|march|september)\b", re.I
 )
 _GOES_ON = re.compile(r"(?:[,(–—/&-]|\b(?:and|or|of|to|for|the|in|from|by|with|at|on|as|a|an|due))$")
 _IN_BRACKETS = re.compile(r"[(\[].*[)\]]")
+
+
+_Piece: TypeAlias = tuple[float, float]  # left and right edge, in points
 
 
 class LineCell(NamedTuple):
@@ -208,12 +217,65 @@ class VisualRow:
         return VisualRow((*self.lines, *other.lines), tuple(made))
 
 
-def cells_of(row: StyledLine, *, apart: float = _CELL_GAP) -> tuple[LineCell, ...]:
+def cells_of_lines(rows: Rows, measures: Measures) -> list[tuple[LineCell, ...]]:
+    """Return the cells of each line; white that words may have between them parts cells where other lines agree.
+
+    Such a line is near, and what stands behind its white is aligned with that of the line, as in one column; so is
+    what stands before it, where its own white might be that of words, too.
+    """
+    runs = [0]  # which run of lines each is in: lines of one block, as near as rows of a table
+    for above, below in pairwise(rows):
+        is_near = above.block == below.block and -0.5 < measures.gap(above, below) <= ROW_GAP
+        runs.append(runs[-1] + (not is_near))
+    pieces = [_pieces(row) for row in rows]
+    found = []
+    for index, row in enumerate(rows):
+        beside = range(max(0, index - _WINDOW), min(len(rows), index + _WINDOW + 1))
+        cuts = set[float]()
+        for one, two in pairwise(pieces[index]):
+            if two[0] - one[1] < _CELL_GAP * row.size:
+                others = (k for k in beside if k != index and runs[k] == runs[index])
+                agreeing = sum(any(_agree(one, two, *pair, row.size) for pair in pairwise(pieces[k])) for k in others)
+                cuts |= {two[0]} if agreeing >= _AGREEING else set()
+        found.append(cells_of(row, cuts=cuts))
+    return found
+
+
+def _pieces(row: StyledLine) -> list[_Piece]:
+    """Return the edges of what has enough white on both sides to be a cell."""
+    pieces: list[_Piece] = []
+    for span in row.line.spans:
+        if not span.text.strip():
+            continue
+        if pieces and span.x0 - pieces[-1][1] < _VALUE_GAP * row.size:
+            pieces[-1] = (pieces[-1][0], max(pieces[-1][1], span.x1))
+        else:
+            pieces.append((span.x0, span.x1))
+    return pieces
+
+
+def _agree(one: _Piece, two: _Piece, other: _Piece, following: _Piece, size: float) -> bool:
+    """Tell if two pieces beside each other stand in the columns of two of another line."""
+    white = min(two[0], following[0]) - max(one[1], other[1])
+    is_wide = following[0] - other[1] >= _CELL_GAP * size
+    return white > _FIGURE_GAP * size and _aligned(two, following) and (is_wide or _aligned(one, other))
+
+
+def _aligned(one: _Piece, two: _Piece) -> bool:
+    """Tell if two pieces have their left edges, their right ones or their middles in common."""
+    left, right = two[0] - one[0], two[1] - one[1]
+    return min(abs(left), abs(right), abs(left + right) / 2) < _EDGE
+
+
+def cells_of(
+    row: StyledLine, *, apart: float = _CELL_GAP, cuts: Container[float] = frozenset()
+) -> tuple[LineCell, ...]:
     """Return the cells of a line: spans that are close are one, "$" and ")" go with their number.
 
     Args:
         row: the line.
         apart: white between two cells of words, as a part of the size.
+        cuts: where a cell begins in any case, in points.
     """
     parts: list[tuple[float, float, str]] = []
     for span in row.line.spans:
@@ -226,7 +288,11 @@ def cells_of(row: StyledLine, *, apart: float = _CELL_GAP) -> tuple[LineCell, ..
         is_behind = is_figure(before) or bool(_SIGN.fullmatch(before) or _DATE.fullmatch(before))
         least = apart if not is_behind else _FIGURE_GAP if is_figure(text) else _VALUE_GAP
         gap = span.x0 - x1
-        if gap < least * row.size and (gap < _WORD_GAP * row.size or not _SIGN.fullmatch(text)):
+        if (
+            gap < least * row.size
+            and span.x0 not in cuts
+            and (gap < _WORD_GAP * row.size or not _SIGN.fullmatch(text))
+        ):
             parts[-1] = (x0, max(x1, end), before + (" " if gap > _WORD_GAP * row.size else "") + text)
         else:
             parts += _apart(span.x0, end, text)

@@ -18,6 +18,7 @@ from statistics import median
 
 from catena.formatting.figure_cells import (
     MOST_COLUMNS,
+    ROW_GAP,
     LineCell,
     LineCells,
     VisualRow,
@@ -33,7 +34,6 @@ from catena.formatting.table_headers import HeaderReader
 
 INDENT = "\u2003"  # an em space for each step that a label is indented
 _NARROW = 0.5  # of the size: white between two names of narrow columns
-_ROW_GAP = 2.6  # usual line distances between two rows, or between header and rows
 _TIGHT = 0.8  # of the usual distance of rows: closer lines are parts of one row
 _LEVEL = 0.45  # of the size: lines that are nearer stand side by side
 _WRAPPED = 0.75  # of the size: so far are the lines of a cell of two lines from those of the cells beside it
@@ -230,7 +230,7 @@ class _Finder:
         return self._measures.gap(one, two) if one.block == two.block else float("inf")
 
     def _adjoins(self, above: int) -> bool:
-        return bool(self._visual[above].cells) and -0.5 < self._gap(above) <= _ROW_GAP
+        return bool(self._visual[above].cells) and -0.5 < self._gap(above) <= ROW_GAP
 
     def _is_cut(self, above: int) -> bool:
         """Tell if a visual row is the last of a page, and the next one the first of the page after it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import PurePath
 from statistics import median
 
 from catena.formatting.blocks import (
@@ -42,7 +41,7 @@ from catena.formatting.styled_lines import (
 )
 from catena.formatting.tables import PrintedTable, find_tables
 from catena.model import Document, Parsed, check_options
-from catena.text import is_title, read_cover
+from catena.text import is_title, read_cover, stem_text
 
 _WIDEST = 400  # characters before a span of code: broken files place text miles away
 _PLAIN_ORDINALS = frozenset({"#.1", "#)1"})  # those that Markdown knows: "1." and "1)"
@@ -102,7 +101,7 @@ def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> D
     named, roots = layout.title.strip(), [item.title for item in layout.outline if item.level == 1]
     titles = (
         cover.title, _printed_title(headings, named, len(first_page)), roots[0] if len(roots) == 1 else "",
-        named, first_line(rows[: len(first_page)], measures), PurePath(document.source.replace("\\", "/")).stem,
+        named, first_line(rows[: len(first_page)], measures), stem_text(document.source.replace("\\", "/")),
     )  # fmt: skip
     text, starts = write(blocks_of(rows, measures, headings, tables, figures), len(layout.pages))
     labels = document.page_labels if len(document.page_labels) == len(starts) else ()

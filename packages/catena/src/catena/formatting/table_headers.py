@@ -128,6 +128,8 @@ class HeaderReader:
 
     def _spans(self, cells: Sequence[LineCell]) -> list[_Span] | None:
         """Return the columns of each cell, in order and apart, at the least cost; None where there are none."""
+        if repeated := self._repeated(cells):
+            return repeated
         n, bare = len(self.columns), _BARE * self._pitch
         # of the first k columns
         best: list[tuple[float, list[_Span]] | None] = [(k * bare, []) for k in range(n + 1)]
@@ -144,6 +146,19 @@ class HeaderReader:
             best = following
         found = best[n]
         return None if found is None else found[1]
+
+    def _repeated(self, cells: Sequence[LineCell]) -> list[_Span] | None:
+        """Return groups of columns whose periods repeat, "2022 2021 2022 2021", where one cell stands over each."""
+        n, width = len(self.columns), len(self.columns) // len(cells)
+        names = [cell.text for (first, last), cell in (self._lines[-1] if self._lines else ()) if first == last]
+        if not all(map(names_period, names)):
+            return None
+        if len(cells) < 2 or width < 2 or names != names[:width] * len(cells) or len(set(names)) != width:
+            return None
+        spans = [(first, first + width - 1) for first in range(0, n, width)]
+        edges = [(self.columns[first][0] - self._reach, self.columns[last][1] + self._reach) for first, last in spans]
+        over = (x0 <= cell.x0 and cell.x1 <= x1 for cell, (x0, x1) in zip(cells, edges, strict=True))
+        return spans if len(names) == n and all(over) else None
 
     def _cost(self, cell: LineCell, first: int, last: int) -> float | None:
         """Return how far a cell is from where the name of these columns would stand; None where it cannot be."""

@@ -8,13 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.formatting.figure_cells import LineCell, LineCells, cells_of, figures_in, is_figure, names_period
+from catena.formatting.figure_cells import (
+    ROW_GAP,
+    LineCell,
+    LineCells,
+    cells_of_lines,
+    figures_in,
+    is_figure,
+    names_period,
+)
 from catena.formatting.grids import find_grids
 from catena.formatting.headings import contents_pages
 from catena.formatting.styled_lines import Measures, Rows, has_leader, key, rows_by_page
 from catena.model import Line, Merged, Page, RuledTable, header_rows, moved, title_rows, unmerged
 
-_MIN_GAP, _ROW_GAP = 0.7, 2.6  # usual line distances between rows of an unruled table; fractions are closer
+_MIN_GAP = 0.7  # usual line distances between rows of an unruled table; fractions are closer
 _MIN_ROWS = 3
 _FAVOUR = 1.2  # of a grid of figures: those found by white take marks of footnotes for figures
 _DIGITS = re.compile(r"\d[\d.]*")
@@ -93,7 +101,7 @@ def find_tables(pages: Sequence[Page], rows: Rows, measures: Measures, *, unrule
         return ruled
     contents = contents_pages(rows)
     closed = frozenset(i for i, row in enumerate(rows) if row.page in contents or measures.code(row))
-    cells = [cells_of(row) for row in rows]
+    cells = cells_of_lines(rows, measures)
     ruled, grids = _better(ruled, _figure_tables(rows, cells, measures, closed))
     others = [*ruled, *unruled_tables(rows, cells, measures, _lines(ruled), contents)]
     kept, grids = _better(others, grids, favour=_FAVOUR)
@@ -169,7 +177,7 @@ def unruled_tables(
 
 def _follows(rows: Rows, start: int, index: int, split: LineCells, measures: Measures) -> bool:
     above, below = rows[index - 1], rows[index]
-    if above.block != below.block or not _MIN_GAP <= measures.gap(above, below) <= _ROW_GAP:
+    if above.block != below.block or not _MIN_GAP <= measures.gap(above, below) <= ROW_GAP:
         return False
     if len(split[index]) >= 2:
         return True

@@ -234,8 +234,8 @@ def features(candidates: Candidates) -> NDArray[np.float32]:
       over its spread there, so that embedders with narrow and with wide cosines look alike;
     - structural, semantic: 1 where the edge from p to n is of that kind;
     - name: weight of that edge, at most 5, over 5; mention, mentioned: weights of that edge;
-    - covered: `sum of idf(w) over w in W and in n / sum of idf(w) over W`, and where an edge joins the two, w in n or p:
-      a question of two hops is covered by a passage and the next one together;
+    - covered: `sum of idf(w) over w in W and in n / sum of idf(w) over W`; where an edge joins the two, w in n or p:
+      a passage and the next one answer a question of two hops together;
     - words, new_matches: `sum of idf(w) bm25(w, n) / (k1 + 1) / sum of idf(w)`, the first sum over W, or over U;
     - title: share of the words of n's titles that are words of the question;
     - ranked: 1 where n is among the first 20 of the first ranking.

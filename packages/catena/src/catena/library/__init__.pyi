@@ -17,7 +17,6 @@ from .base import inputs_given as inputs_given
 from .discovery import discover as discover
 from .discovery import discover_readable as discover_readable
 from .discovery import document_id_of as document_id_of
-from .discovery import path_text as path_text
 from .file_ingestion import SIDE_BY_SIDE as SIDE_BY_SIDE
 from .file_ingestion import STOPPING as STOPPING
 from .file_ingestion import UNCHANGED as UNCHANGED

@@ -157,7 +157,10 @@ def cells_step(
     asked["where"] = {"kind": "table"} if where is None else {"$and": [where, {"kind": "table"}]}
     tables = yield from search_step(question, asked, detectors=detectors)
     others = [hit for hit in ranking.hits if hit.chunk.kind != "table"]
-    return rank_cells(question, replace(tables, hits=(*tables.hits, *others)), k=10 if k is None else k)
+    found = rank_cells(question, replace(tables, hits=(*tables.hits, *others)), k=10 if k is None else k)
+    spans = tuple((each.hit.chunk.document_id, each.cell.start, each.cell.end) for each in found)
+    places = (yield from ask_if_known(FetchPlaces(spans=spans))) if spans else None
+    return tuple(replace(each, place=at) for each, at in zip(found, places, strict=True)) if places else found
 
 
 def _ranked(question: str, how: dict[str, Any], held: Holdings, *, over_graph: bool) -> Step[Ranking]:

@@ -44,7 +44,7 @@ from catena.library.ask import (
     views_step,
     widen_step,
 )
-from catena.library.discovery import discover, is_below, is_gone, path_text
+from catena.library.discovery import discover, is_below, is_gone
 from catena.library.file_ingestion import STOPPING, UNCHANGED, FileIngestion, HeldDocuments
 from catena.library.ingestion import PLANNED_ANSWERS
 from catena.library.pipeline import Preparation, embed
@@ -56,6 +56,7 @@ from catena.model.options import checked_names
 from catena.retrieval import FoundCell, Fusion, ReadingOptions, Route, ScoreFusion, Tuned, ViewSearch
 from catena.segments import Extraction, SegmentSearch
 from catena.structure.passages import PASSAGE, section_segment
+from catena.text import path_text
 
 if TYPE_CHECKING:
     from catena.effects import Cancel, Event

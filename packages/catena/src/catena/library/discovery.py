@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
 from catena.model.errors import ParameterError
 from catena.parsing import path_given, supported_suffixes
-
-_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte of a file's name
+from catena.text import path_text
 
 
 def discover(
@@ -82,12 +80,6 @@ def is_below(document_id: str, root: str | Path, home: str | Path) -> bool:
     """Return whether a document's file is, or was, `root`, or lies, or lay, in this folder or in one below it."""
     place = os.path.normpath(os.path.join(path_text(Path(os.path.abspath(home))), document_id))
     return Path(place).is_relative_to(path_text(Path(os.path.abspath(root))))
-
-
-def path_text(path: Path) -> str:
-    """Return a path with forward slashes; what is no valid text in it is spelled out in hexadecimal."""
-    name = _NO_BYTE.sub(lambda found: f"\\u{ord(found.group()):04x}", path.as_posix())
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _files_below(root: Path, leave_out: Path | None) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -36,6 +36,7 @@ from catena.structure.chunking import HEADING_ONLY, ChunkOptions, SectionChunkOp
 from catena.structure.embedding_segmentation import EmbeddingOptions
 from catena.structure.passages import PASSAGE, PASSAGE_TOKENS, passage_views
 from catena.structure.views import CAPTION, CONTEXT, TABLE, headed_views, searchable, table_views, with_figure_views
+from catena.text.files import stem_text
 from catena.text.headings import plain_title
 
 CHUNK_KEYS = frozenset(
@@ -303,7 +304,7 @@ def _title(document: Document, sections: Sequence[Section]) -> str:
     titled = [section for section in sections if section.level and section.title]
     if titled:
         return min(titled, key=lambda section: (section.level, section.position)).title
-    return PurePath(document.source).stem or document.id
+    return stem_text(document.source) or document.id
 
 
 def _left_out(document: Document, sections: Sequence[Section], chunks: Sequence[Chunk]) -> tuple[int, ...]:

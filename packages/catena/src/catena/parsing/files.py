@@ -12,7 +12,7 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
 from itertools import accumulate
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from annotated_types import Ge, Le
@@ -26,7 +26,7 @@ from catena.parsing.pages import outline_of, page_of
 from catena.parsing.process import POOL, ask
 from catena.parsing.protocol import Limits, Unreadable, too_large
 from catena.parsing.readers import OWN, kinds
-from catena.text import PAGE_BREAK, PLAIN, is_title, is_visible
+from catena.text import PAGE_BREAK, PLAIN, is_title, is_visible, stem_text
 
 _DATES = ("created", "modified", "date")  # keys of metadata
 _PDF_DATE = re.compile(
@@ -325,7 +325,7 @@ def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, 
     texts = ["\n".join(line.text for line in page.lines) for page in pages]
     starts = tuple(accumulate((len(text) + len(PAGE_BREAK) for text in texts[:-1]), initial=0))
     document = replace(
-        blank, text=PAGE_BREAK.join(texts), title=title if is_title(title) else PurePath(name).stem,
+        blank, text=PAGE_BREAK.join(texts), title=title if is_title(title) else stem_text(name),
         media_type=PLAIN, page_starts=starts,
         page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
         metadata=metadata,
@@ -385,7 +385,7 @@ def parsed_text(events: Sequence[Mapping[str, Any]], blank: Document, name: str)
     notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in about.get("notes", ()))
     document = replace(
         blank, text="".join(str(event["text"]) for event in events if event["event"] == "piece"),
-        title=str(about["title"]) or PurePath(name).stem, media_type=str(about["media_type"]),
+        title=str(about["title"]) or stem_text(name), media_type=str(about["media_type"]),
         page_starts=tuple(map(int, about["page_starts"])), page_labels=tuple(map(str, about["page_labels"])),
         metadata=_metadata(about["metadata"]),
     )  # fmt: skip

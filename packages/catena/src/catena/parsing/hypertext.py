@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from catena.parsing.readers import FileText
 from catena.parsing.runs import readable_text
 from catena.parsing.text import MAX_TITLE, MarkdownBlocks, check_visible, decode, file_text
-from catena.text import MARKDOWN, TABLE_TAGS, HtmlTable
+from catena.text import MARKDOWN, TABLE_TAGS, HtmlTable, raised
 
 _UNSEEN = frozenset(
     {"script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "audio", "video"}
@@ -82,6 +82,7 @@ class _Writer(HTMLParser):
         self._code_block: str | None = None  # its language, inside <pre>
         self._table: HtmlTable | None = None
         self._nested_tables = 0
+        self._raised: int | None = None  # the first of the words of an open <sup>
         self._comments_end = True  # False once one did not: none behind it can
 
     def parse_comment(self, i: int, report: bool = True) -> int:
@@ -112,6 +113,8 @@ class _Writer(HTMLParser):
             self._words.append("\n" if self._code_block is not None else _BREAK)
         elif tag == "img":
             self._image(values)
+        elif tag == "sup":
+            self._raised = len(self._words)
         elif self._table is not None:
             self._inside_table(tag, values)
         elif tag in _CODE:
@@ -146,6 +149,11 @@ class _Writer(HTMLParser):
             self._unseen = "" if tag == self._unseen else self._unseen
         elif tag == "title":
             self._in_title = False
+        elif tag == "sup" and self._raised is not None:
+            said, self._raised = self._words[self._raised :], None
+            text = raised("".join(said))
+            gap = " " if self._table is not None and text.isascii() else ""
+            self._words[len(self._words) - len(said) :] = [gap, text, gap]
         elif self._table is not None:
             self._end_inside_table(tag)
         elif tag in _CODE:

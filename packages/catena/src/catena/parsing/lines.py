@@ -14,7 +14,9 @@ from statistics import median
 
 from catena.model.layout import Line, Span
 from catena.parsing.runs import ASCENT, CELL_GAP, DESCENT, WORD_GAP, Run
+from catena.text import raised
 
+_RAISED = 0.2  # of the size: so far is the baseline of a raised run above that of its line
 SAME_BASELINE = 0.01  # points: within one line programs repeat the height, up to its rounding
 
 
@@ -64,32 +66,52 @@ def _baselines(runs: Sequence[Run]) -> list[list[Run]]:
     height covers their own baseline, or found a line themselves.
     """
     groups: list[list[Run]] = []
-    anchors: list[tuple[float, float]] = []  # baseline and size of each group
+    anchors: list[Run] = []  # the largest run of each group
     for run in sorted(runs, key=lambda run: (run.y, run.x0)):
-        near = [k for k in range(max(0, len(groups) - 4), len(groups)) if _same_line(run, *anchors[k])]
+        near = [k for k in range(max(0, len(groups) - 4), len(groups)) if _same_line(run, anchors[k])]
         if near:
-            best = min(near, key=lambda k: abs(anchors[k][0] - run.y))
+            best = min(near, key=lambda k: abs(anchors[k].y - run.y))
             groups[best].append(run)
-            if run.size > anchors[best][1]:
-                anchors[best] = (run.y, run.size)
+            if run.size > anchors[best].size:
+                anchors[best] = run
         else:
             groups.append([run])
-            anchors.append((run.y, run.size))
-    order = sorted(range(len(groups)), key=lambda k: (anchors[k][0], groups[k][0].x0))
-    return [groups[k] for k in order]
+            anchors.append(run)
+    order = sorted(range(len(groups)), key=lambda k: (anchors[k].y, groups[k][0].x0))
+    return [_raised(groups[k], anchors[k]) for k in order]
 
 
-def _same_line(run: Run, y: float, size: float) -> bool:
-    larger, smaller = max(run.size, size), min(run.size, size)
-    reach = 0.2 if smaller > 0.9 * larger else 0.45  # of the larger size: a raised exponent of TeX is at 0.41
-    return abs(run.y - y) <= reach * larger
+def _same_line(one: Run, two: Run) -> bool:
+    smaller, larger = sorted((one, two), key=lambda run: run.size)
+    # of the larger size: a raised exponent of TeX is at 0.41, a mark of a note in a report at 0.5
+    reach = 0.2 if smaller.size > 0.9 * larger.size else 0.52 if _is_raised(smaller, larger) else 0.45
+    return abs(one.y - two.y) <= reach * larger.size
+
+
+def _is_raised(run: Run, base: Run) -> bool:
+    """Tell if a run is a number that is small and raised, as exponents and marks of notes are."""
+    high = base.y - run.y > _RAISED * base.size and run.size < 0.9 * base.size
+    return high and raised(run.text) != run.text
+
+
+def _raised(runs: Sequence[Run], base: Run) -> list[Run]:
+    """Return the runs of a line from left to right, those raised digits that touch others as such."""
+    ordered = sorted(runs, key=lambda run: run.x0)
+    made = list(ordered)
+    for at, run in enumerate(ordered):
+        near = WORD_GAP * run.size
+        touches = (at and run.x0 - ordered[at - 1].x1 < near) or (
+            ordered[at + 1 :] and ordered[at + 1].x0 - run.x1 < near
+        )
+        if touches and _is_raised(run, base):
+            made[at] = run._replace(text=raised(run.text))
+    return made
 
 
 def _line(runs: Sequence[Run], column: int) -> Line:
-    ordered = sorted(runs, key=lambda run: run.x0)
     spans: list[Span] = []
     text: list[str] = []
-    for run in ordered:
+    for run in runs:
         gap = run.x0 - spans[-1].x1 if spans else 0.0
         size = min(run.size, spans[-1].size) if spans else run.size
         space = bool(spans) and gap >= WORD_GAP * size

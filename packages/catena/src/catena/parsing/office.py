@@ -249,6 +249,7 @@ def _node_html(node: Mapping[str, Any]) -> str:
     match node.get("type"):
         case "text":
             html = escape(str(node["text"]))
+            html = f"<sup>{html}</sup>" if node.get("vertical_align") == "superscript" else html
         case "line_break":
             html = "<br>"
         case "heading":
@@ -353,6 +354,7 @@ def _first(elements: Iterable[_Element], name: str) -> str:
 
 
 _ODT_TAGS = {"p": "p", "list": "ul", "list-item": "li", "table": "table", "table-row": "tr"}
+_RAISED = re.compile(r"super|[1-9]")  # of a text-position, which may be told in percent
 _ODT_UNSEEN = frozenset({"tracked-changes", "annotation", "table-of-content", "note-citation", "desc", "title"})
 
 
@@ -373,12 +375,22 @@ class _OdtWriter:
         self.html: list[str] = []
         self._unseen = self._notes = 0
         self._levels: list[int] = []
+        self._style = ""  # whose properties are read
+        self._raised: set[str] = set()  # styles
+        self._spans: list[bool] = []  # of those that are open: whether it is raised
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._unseen += name in _ODT_UNSEEN
         if self._unseen:
             return
-        if name == "note":
+        if name == "style":
+            self._style = attributes.get("name", "")
+        elif name == "text-properties":
+            self._raised |= {self._style} if _RAISED.match(attributes.get("text-position", "")) else set()
+        elif name == "span":
+            self._spans.append(attributes.get("style-name", "") in self._raised)
+            self.html += ["<sup>"] * self._spans[-1]
+        elif name == "note":
             self._notes += 1
             self.html.append(" [")
         elif name == "h":
@@ -399,6 +411,8 @@ class _OdtWriter:
                 self.html.append("]")
             elif name == "h":
                 self.html.append(f"</h{self._levels.pop()}>")
+            elif name == "span":
+                self.html += ["</sup>"] * self._spans.pop()
             elif name == "table-cell":
                 self.html.append("</td>")
             elif name in _ODT_TAGS and not self._notes:

@@ -53,6 +53,7 @@ from catena.parsing.runs import (
     seen_runs,
     style_of,
 )
+from catena.text import raised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -237,6 +238,7 @@ def _part(name: bytes, data: bytes) -> bytes:
 
 
 MAX_CHARACTERS = 2_000_000  # a page
+_RAISED = 0.4  # of its height: so far above the line a raised digit begins
 _LINE_END_HYPHENS = {0x02: "-", 0xFFFE: "-"}  # what PDFium puts for a hyphen at the end of a line
 _VIEWS_WITH_TOP = {
     raw.PDFDEST_VIEW_XYZ: 1, raw.PDFDEST_VIEW_FITH: 0, raw.PDFDEST_VIEW_FITBH: 0, raw.PDFDEST_VIEW_FITR: 3,
@@ -362,6 +364,7 @@ _text_object = _bulk(raw.FPDFText_GetTextObject, _ADDRESS, _ADDRESS, _INDEX)
 _loose_box = _bulk(raw.FPDFText_GetLooseCharBox, _FLAG, _ADDRESS, _INDEX, _ADDRESS)
 _matrix = _bulk(raw.FPDFText_GetMatrix, _FLAG, _ADDRESS, _INDEX, _ADDRESS)
 _origin = _bulk(raw.FPDFText_GetCharOrigin, _FLAG, _ADDRESS, _INDEX, _ADDRESS, _ADDRESS)
+_inked_box = _bulk(raw.FPDFText_GetCharBox, _FLAG, _ADDRESS, _INDEX, *[_ADDRESS] * 4)
 _font_size = _bulk(raw.FPDFText_GetFontSize, ctypes.c_double, _ADDRESS, _INDEX)
 _fill_colour = _bulk(raw.FPDFText_GetFillColor, _FLAG, _ADDRESS, _INDEX, *[_ADDRESS] * 4)
 _font = _bulk(raw.FPDFTextObj_GetFont, _ADDRESS, _ADDRESS)
@@ -419,12 +422,40 @@ def page_runs(textpage: Any, base: Matrix) -> list[Run]:
         x1[stops].tolist(), strict=True,
     )  # fmt: skip
     text = text.translate(_LINE_END_HYPHENS)
+    marked = _with_raised(handle, text, codes)
     return [
         look._replace(text=said, x0=left, x1=right)
         for number, start, end, left, right in rows
         if 0 < (look := looks[number]).size < 10_000
-        and (said := " ".join(readable_text(text[start:end]).split()))  # some codes turn out to be controls or spaces
+        and (
+            said := " ".join(readable_text((text if look.turned else marked)[start:end]).split())
+        )  # some codes turn out to be controls or spaces
     ]
+
+
+def _with_raised(handle: int, text: str, codes: NDArray[np.uint32]) -> str:
+    """Return the text with digits as raised ones whose glyphs are: small ones that a font has above the line.
+
+    Only the last digit of each number is looked at, unless one is raised.
+    """
+    is_digit = (codes >= ord("0")) & (codes <= ord("9"))
+    asked = np.flatnonzero(is_digit & ~np.append(is_digit[1:], False))
+    high = asked[:0]
+    for _ in range(2):
+        boxes, origins = np.zeros((len(asked), 4)), np.zeros((len(asked), 2))  # left, right, bottom, top
+        _filled_in(_inked_box, handle, asked, boxes, 4)
+        _filled_in(_origin, handle, asked, origins, 2)
+        above = boxes[:, 2] - origins[:, 1]
+        high = asked[above > _RAISED * (boxes[:, 3] - boxes[:, 2])]
+        if not len(high):
+            return text
+        asked = np.flatnonzero(is_digit)
+    made = list(text)
+    for index in high.tolist():
+        made[index] = raised(text[index])
+        if made[index - 1] in "-+−" and not text[index - 2 : index - 1].isspace():
+            made[index - 1 : index + 1] = raised(text[index - 1 : index + 1])
+    return "".join(made)
 
 
 def _text(handle: Any) -> str:

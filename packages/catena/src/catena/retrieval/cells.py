@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import fsum, log1p
 from typing import NamedTuple, TypeAlias
 
-from catena.model import Chunk, Hit, Ranking, citation
+from catena.model import Chunk, Hit, Place, Ranking, citation
 from catena.retrieval.fusion import NAME_ROUTE
 from catena.structure import slice_of, tables_of
 from catena.text import (
+    RAISED,
     Table,
     TableCell,
     Timing,
@@ -28,14 +29,15 @@ from catena.text import (
 
 _HALF = 0.5  # what a word counts that only the surroundings of a cell say, and a document beside those that are named
 
-_MARK = re.compile(r"\(\w{1,2}\)")  # of a footnote
+_MARK = re.compile(rf"\(\w{{1,2}}\)|(?:(?<=[\d)])|(?<=[^\W\d_]{{3}}))[{RAISED}]+")  # of a footnote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCell:
     """A cell with the table and the hit that it stands in, and how well it fits the question, in [0, 1].
 
-    `keys` are the other cells of its row that are no amounts: what tells it from rows with the same label.
+    `keys` are the other cells of its row that are no amounts: what tells it from rows with the same label. `place`
+    says its own page, which may be one of several of its hit, where the store was asked for it.
     """
 
     cell: TableCell
@@ -43,13 +45,15 @@ class FoundCell:
     hit: Hit = field(repr=False)
     score: float
     keys: tuple[str, ...] = ()
+    place: Place = field(default=Place(), repr=False)
 
     @property
     def citation(self) -> str:
         """The place of the cell, with its page and line as far as they are known."""
         chunk = self.hit.chunk
         start, end = self.cell.start - chunk.start, self.cell.end - chunk.start
-        return citation(slice_of(chunk, start, end) if start < end else chunk)
+        part = slice_of(chunk, start, end) if start < end else chunk
+        return citation(part, place=replace(self.place, lines=part.lines) if self.place.pages else part.place)
 
 
 def rank_cells(question: str, ranking: Ranking, *, k: int) -> tuple[FoundCell, ...]:

@@ -7,8 +7,10 @@ from .encodings import decoded as decoded
 from .encodings import is_visible as is_visible
 from .encodings import marked as marked
 from .files import objects_of as objects_of
+from .files import path_text as path_text
 from .files import read_objects as read_objects
 from .files import regular_file as regular_file
+from .files import stem_text as stem_text
 from .headers import HeaderNames as HeaderNames
 from .headers import header_of as header_of
 from .headers import without_wider as without_wider
@@ -95,12 +97,14 @@ from .tables import table_cells as table_cells
 from .tables import table_rows as table_rows
 from .tables import table_values as table_values
 from .words import CJK as CJK
+from .words import RAISED as RAISED
 from .words import UNSPACED as UNSPACED
 from .words import count_tokens as count_tokens
 from .words import folded as folded
 from .words import is_border as is_border
 from .words import normalise_query as normalise_query
 from .words import normalise_term as normalise_term
+from .words import raised as raised
 from .words import same_words as same_words
 from .words import sentence_ends as sentence_ends
 from .words import tokenise as tokenise

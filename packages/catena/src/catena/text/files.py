@@ -6,13 +6,31 @@ import errno
 import gzip
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from catena.model.errors import EvaluationError
+
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte of a file's name
+
+
+def path_text(path: PurePath) -> str:
+    """Return a path with forward slashes; what is no valid text in it is spelled out in hexadecimal."""
+    return _spelled(path.as_posix())
+
+
+def stem_text(name: str) -> str:
+    """Return the name of a file without its folders and its ending, spelled as in `path_text`."""
+    return _spelled(PurePath(name).stem)
+
+
+def _spelled(name: str) -> str:
+    name = _NO_BYTE.sub(lambda found: f"\\u{ord(found.group()):04x}", name)
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def regular_file(path: str | os.PathLike[str]) -> Path:

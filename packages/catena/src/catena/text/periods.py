@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from catena.text.words import RAISED
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -61,6 +63,7 @@ MONTH = (
 )
 _SIGN = r"q[1-4]|[1-4]q|h[12]|[12]h"
 _END = r"(?![^\W_]|[.,]\d|%)"
+_MARK = re.compile(rf"(?<=\d)[{RAISED}]+")  # of a note
 _GAP = r"[\s'’_/-]{0,2}"
 _PERIOD = re.compile(
     rf"""(?<![^\W_])(?:
@@ -84,7 +87,8 @@ _PERIOD = re.compile(
 
 def periods_in(text: str) -> tuple[Period, ...]:
     """Return the periods that a text names, each once, in the order of their first places; in time linear in it."""
-    return tuple(dict.fromkeys(period for match in _PERIOD.finditer(text.lower()) if (period := _read(match))))
+    found = map(_read, _PERIOD.finditer(_MARK.sub("", text.lower())))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 _LENGTH = re.compile(
@@ -222,7 +226,7 @@ def timing_of(text: str) -> tuple[Timing, str]:
         )
         return " "
 
-    rest, at_day = _DAY.subn(" ", text.lower())
+    rest, at_day = _DAY.subn(" ", _MARK.sub("", text.lower()))
     rest = _LENGTH.sub(length, _PERIOD.sub(period, _DATE.sub(date, rest)))
     years += [each.year for each in found if each.year is not None]
     lengths |= {0} if at_day else set()

@@ -377,12 +377,14 @@ _SPELLING = (
     | {0x00BA: "°", 0x02DA: "°", 0x2044: "/", 0x0130: "I", 0x03C2: "σ", 0x22C5: "·", 0x2219: "·"}
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
+# what powers stand behind: 10⁶, 2⁸, m², (a+b)²; after other words and numbers it is the mark of a note
+_BASE = re.compile(r"(?:(?<![\d.,])(?:10|\d)|(?<![^\W\d_])[^\W\d_]{1,2}|[^\W\d][)\]])\Z")
 _MARKUP = (
     r"&(?:#\d{1,6}|#[xX][0-9a-fA-F]{1,5}|[a-zA-Z]{2,8});"
     r"|(?P<dropped>\](?:\((?:[^()\s]|\([^()\s]*\)){0,500}\))|</?(?:b|i|u|em|strong|code)>|</su[bp]>|\\(?=[!-/:-@\[-`{-~]))"
     r"|(?P<space><br\s*/?>)"
+    r"|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+|<sup>[-+]?\d{1,4}</sup>)"
     r"|(?P<power><sup>(?=[-+]?\d)|\^\{(?=[-+]?\d))"
-    r"|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+)"
 )
 # A text in NFKC has few characters to look at one by one; any other may change at each that is not ASCII.
 _SPECIAL = re.compile(rf"{_MARKUP}|[{_DASHES}{_APOSTROPHES}{_INVISIBLE}\u00ba\u02da\u2044\u0130\u03c2\u22c5\u2219]")
@@ -559,6 +561,8 @@ def _normal(text: str) -> tuple[str, tuple[int, ...] | None, tuple[int, ...] | N
     for match in special.finditer(text):
         copy(match.start())
         new = _REPLACED.get(match.lastgroup or "", _respelled)(match.group())
+        if match.lastgroup == "raised" and not _BASE.search(text[max(0, match.start() - 4) : match.start()]):
+            new = " " if new[1:].isdecimal() else new
         pieces.append(new)
         starts.extend([match.start()] * len(new))
         ends.extend([match.end()] * len(new))
@@ -581,5 +585,5 @@ def _respelled(text: str) -> str:
 
 _REPLACED: dict[str, Callable[[str], str]] = {
     "dropped": lambda _: "", "space": lambda _: " ", "power": lambda _: "^",
-    "raised": lambda text: "^" + text.translate(_RAISED),
+    "raised": lambda text: "^" + text.translate(_RAISED).removeprefix("<sup>").removesuffix("</sup>"),
 }  # fmt: skip

@@ -6,7 +6,7 @@ import csv
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from html.parser import HTMLParser
@@ -20,6 +20,8 @@ from catena.model.merged_cells import Merged, Row, header_rows, moved, title_row
 from catena.model.places import SEPARATOR
 from catena.text.headings import plain_title
 from catena.text.periods import timing_of
+from catena.text.stems import language_of
+from catena.text.words import RAISED, numbers_of, raised, tokenise
 
 _OPENING = re.compile(r"<table\b", re.IGNORECASE)
 _BREAK = re.compile(r"<br\b[^<>]*+>", re.IGNORECASE)
@@ -291,6 +293,7 @@ class _HtmlTables(HTMLParser):
         self._depth = 0
         self._start = 0
         self._unseen = 0
+        self._is_raised = False
         self.feed(html)
         self.close()
         if self._depth:
@@ -302,6 +305,7 @@ class _HtmlTables(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._unseen += tag in _UNSEEN
+        self._is_raised = tag == "sup"
         if tag == "table":
             self._depth += 1
             if self._depth == 1:
@@ -321,7 +325,9 @@ class _HtmlTables(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._depth and not self._unseen:
-            self._table.add(" ".join(data.split()))
+            text = " ".join(data.split())
+            self._table.add(raised(text) if self._is_raised else text)
+            self._is_raised = False
 
     def _end(self, at: int) -> None:
         read = self._table.finish()
@@ -491,7 +497,15 @@ def _number(values: Mapping[str, str], name: str, at_most: int) -> int:
 _BRACKETS = re.compile(r"[(\[]([^()\[\]]++)[)\]]")
 _UNIT = re.compile(r"\b(?:thousand|million|billion|percent|except|dollar|euro|share)s?\b|[$€£¥%]", re.IGNORECASE)
 _IN_WORDS = re.compile(r"in (?:[\w.$€£]++ )?(?:thousand|million|billion)s\b", re.IGNORECASE)
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_AT_END = re.compile(
+    r"\bin (?:[$€£¥%](?: ?(?:thousand|[mb]illion)s?)?|(?:thousand|[mb]illion)s(?: of [\w$€£¥]+)?"
+    r"|euros?|(?:US )?dollars|pounds|percent)\Z",
+    re.IGNORECASE,
+)  # of a title: "Charges in €"
+_NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
+_GROUPED = re.compile(r"\d+(?:[.,]\d+)?|\d{1,3}(?:(?:,\d{2,3})*,\d{3}(?:\.\d+)?|(?:\.\d{3})+(?:,\d+)?)")
+_BEGINNING = 20_000  # characters that tell the language
+_POWER = re.compile(rf"(?<![\d.,])10 ?[{RAISED}]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,6 +517,7 @@ class TableCell:
         column: the levels of the column's name, from the top.
         text: as printed.
         start, end: its place in the text that was read, half-open; of a cell of HTML that of its row.
+        decimal: the mark before decimals in its table, "" if unknown.
     """
 
     row: Row
@@ -510,15 +525,20 @@ class TableCell:
     text: str
     start: int
     end: int
+    decimal: str = field(default="", repr=False)
 
     @property
     def number(self) -> float | None:
-        """The value as a number, below 0 in brackets or behind a minus; None for words, dashes and ranges."""
-        found = _NUMBER.findall(self.text)
-        if len(found) != 1 or any(map(str.isalpha, self.text)):
+        """The value as a number, below 0 in brackets, behind a minus or before one at its end.
+
+        None for words, dashes, ranges and powers, and for "1.234" where nothing tells what the point is.
+        """
+        written = _number_in(self.text)
+        if written is None or ("." in written and not self.decimal and len(numbers_of(written)) > 1):
             return None
-        value = float(found[0].replace(",", ""))
-        return -value if self.text.lstrip(" $€£¥")[:1] in {"(", "-", "−", "–"} else value
+        value = numbers_of(written)[0 if self.decimal and self.decimal in written else -1]
+        sign = self.text.strip(" $€£¥")
+        return -value if sign[:1] in {"(", "-", "−", "–"} or re.search(r"\d ?[-−]\Z", sign) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -599,21 +619,52 @@ def read_value(text: str, grid: TableGrid, *, title: str = "", before: int = 0) 
     labels, *names = grid.header or ("",)
     unit = next((found for part in (labels, caption, title) if (found := _unit_in(part))), "")
     columns = tuple(tuple(name.split(SEPARATOR)) if name else () for name in names)
+    decimal = _decimal_mark([cell for row in grid.rows for cell in row[1:]], f"{title} {text}")
     cells: list[TableCell] = []
     for path, row, (start, end) in zip(grid.paths, grid.rows, grid.spans, strict=True):
         named = zip(columns, row[1:], _spans(text, start, end, len(row))[1:], strict=True)
-        cells += [TableCell(row=path, column=name, text=cell, start=a, end=b) for name, cell, (a, b) in named if cell]
+        cells += [
+            TableCell(row=path, column=name, text=cell, start=a, end=b, decimal=decimal)
+            for name, cell, (a, b) in named
+            if cell
+        ]
     return Table(
         title=caption if caption and caption.strip("()[]") != unit else title, unit=unit, labels=labels,
         columns=columns, rows=grid.paths, values=tuple(row[1:] for row in grid.rows), cells=tuple(cells),
     )  # fmt: skip
 
 
+def _number_in(cell: str) -> str | None:
+    """Return the only number of a cell as written; None where it has words, or another number, too."""
+    found = _NUMBER.findall(cell)
+    plain = len(found) == 1 and not any(map(str.isalpha, cell)) and not _POWER.search(cell)
+    return found[0] if plain and _GROUPED.fullmatch(found[0]) else None
+
+
+def _decimal_mark(cells: Iterable[str], text: str) -> str:
+    """Return what stands before decimals: as a number says it ("12,5", "1.499,00"), else as the language has it."""
+    said, unclear = set[str](), False
+    for number in filter(None, map(_number_in, cells)):
+        marks = re.findall(r"[.,]", number)
+        if len(numbers_of(number)) > 1:
+            unclear = True
+        elif marks:
+            is_group = len(marks) > 1 and len(set(marks)) == 1
+            said.add(marks[-1] if not is_group else "," if marks[-1] == "." else ".")
+    if said or not unclear:
+        return said.pop() if len(said) == 1 else ""
+    language = language_of(tokenise(text[:_BEGINNING]))
+    return "" if language is None else "." if language == "english" else ","
+
+
 def _unit_in(text: str) -> str:
-    """Return what stands in brackets and says a unit, or a text that does without brackets."""
+    """Return what stands in brackets and says a unit, a text that does without brackets, or the end of one."""
     plain = plain_title(text[:LONGEST_CAPTION])
     said = next((found for found in _BRACKETS.findall(plain) if _UNIT.search(found)), "")
-    return said.strip() or (plain if _IN_WORDS.match(plain) else "")
+    if said or _IN_WORDS.match(plain):
+        return said.strip() or plain
+    ending = _AT_END.search(plain)
+    return ending[0] if ending else ""
 
 
 def _spans(text: str, start: int, end: int, width: int) -> list[tuple[int, int]]:

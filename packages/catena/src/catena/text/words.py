@@ -36,6 +36,14 @@ _DASHES = dict.fromkeys(map(ord, "-_\u2010\u2011\u2012\u2013\u2014\u2015\u2212")
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'") | dict.fromkeys(map(ord, "\u201c\u201d"), '"')
 _SEPARATORS = _DASHES | _QUOTES | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # a lone surrogate has no bytes
 _KEY = 6  # characters
+
+RAISED = "⁰¹²³⁴-⁹⁺⁻"
+"""Digits and signs as they stand in exponents and marks of notes, as a regex class."""
+
+_TO_RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
+_RAISABLE = re.compile(r"[-+−–]?\d{1,4}(?:, ?\d{1,3})*[-+−–]?|[-+−–]")
+_RAISED_RUN = re.compile(f"[{RAISED}]++")
+_SHORT_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,2}\Z")  # as units are: m², km³
 _EDGES = " .,;:!?\"'`*|()[]{}<>«»\u3001\u3002\u300c\u300d\uff1a"
 
 
@@ -59,10 +67,42 @@ def negates(word: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return the text in NFKC with case folded: equal for spellings that differ in case or width only."""
+    """Return the text in NFKC with case folded: equal for spellings that differ in case or width only.
+
+    Raised digits are a word of their own, unless they stand behind a short word: "Net³" is "net 3", "m³" is "m3".
+    """
     if text.isascii():
         return text.lower()
+    text = _RAISED_RUN.sub(_apart, text)
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def raised(text: str) -> str:
+    """Return a raised number, or sign, in raised digits, which no number beside it takes up; others as given."""
+    return text.strip().translate(_TO_RAISED) if _RAISABLE.fullmatch(text.strip()) else text
+
+
+def _apart(run: re.Match[str]) -> str:
+    """Return raised digits as they are behind a unit, else as a word of their own, for they are a note's mark."""
+    before = run.string[max(0, run.start() - 3) : run.start()]
+    return run[0] if _SHORT_WORD.search(before) else f" {run[0]} "
+
+
+def numbers_of(written: str) -> tuple[float, ...]:
+    """Return the numbers that a spelling may mean: "1,200" is 1200 or 1.2, "1,20" and "1.234,5" are certain."""
+    text = re.sub(r"[\s'’]", "", written)
+    marks = re.findall(r"[.,]", text)
+    if not marks:
+        return (float(text),)
+    last = marks[-1]
+    whole, _, after = text.rpartition(last)
+    if len(set(marks)) > 1:
+        return (float(re.sub(r"[.,]", "", whole) + "." + after),)
+    if len(marks) > 1:
+        return (float(text.replace(last, "")),)
+    decimal = float(f"{whole}.{after}")
+    grouped = len(after) == 3 and 0 < len(whole) <= 3 and not whole.startswith("0")
+    return (decimal, float(whole + after)) if grouped else (decimal,)
 
 
 def tokenise(text: str) -> list[str]:
