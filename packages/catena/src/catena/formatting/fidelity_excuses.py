@@ -185,17 +185,9 @@ def added_titles(answer: Words, aligned: Alignment, most: int, longest: int) -> 
 
 def similar(one: str, other: str) -> bool:
     """Tell if two words of five letters or more differ by one letter, or by two neighbours that changed places."""
-    if min(len(one), len(other)) < 5 or abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    end = 0
-    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
-        end += 1
-    one_rest, other_rest = one[start : len(one) - end], other[start : len(other) - end]
-    swapped = len(one_rest) == 2 and one_rest == other_rest[::-1]
-    return swapped or max(len(one_rest), len(other_rest)) <= 1
+    from rapidfuzz.distance import OSA
+
+    return min(len(one), len(other)) >= 5 and OSA.distance(one, other, score_cutoff=1) <= 1
 
 
 def settled_moves(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:

@@ -8,7 +8,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import hypot
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -133,13 +133,14 @@ def drawn_on(page: Any, base: Matrix, size: tuple[float, float]) -> Drawn:
         size: width and height of the page as shown.
     """
     reader = _Reader(Box(0.0, 0.0, *size))
-    for child in _objects(page):
+    for child in islice(objects_of(page), MAX_OBJECTS):
         reader.read(child, base, depth=0, group=0)
     return reader.drawn
 
 
-def _objects(page: Any) -> Iterator[Any]:
-    return (raw.FPDFPage_GetObject(page, at) for at in range(min(raw.FPDFPage_CountObjects(page), MAX_OBJECTS)))
+def objects_of(page: Any) -> Iterator[Any]:
+    """Yield the objects of a page, a form as one."""
+    return (raw.FPDFPage_GetObject(page, at) for at in range(raw.FPDFPage_CountObjects(page)))
 
 
 def _children(form: Any) -> Iterator[Any]:
@@ -197,7 +198,7 @@ class _Reader:
         return box if box.width >= 0 and box.height >= 0 else None
 
     def _path(self, handle: Any, base: Matrix, group: int) -> None:
-        inked, solid = _paint(handle)
+        inked, solid = paint_of(handle)
         bounds = bounds_of(handle, base) if inked else None
         if bounds is None:
             return
@@ -276,7 +277,7 @@ def _subpaths(handle: Any, place: Matrix, count: int, *, closed: bool) -> Iterat
         yield [*points, *points[:closed]], curved
 
 
-def _paint(handle: Any) -> tuple[bool, bool]:
+def paint_of(handle: Any) -> tuple[bool, bool]:
     """Return whether a path leaves any mark on white paper, and whether it fills with a colour."""
     fill, is_lined, _ = _draw_mode(handle)
     solid = fill > 0 and _coloured(_colour_of(handle))
@@ -352,7 +353,7 @@ def svg_of(page: Any, base: Matrix, box: Box, picture: Callable[[Box], bytes]) -
     text = raw.FPDFText_LoadPage(page)
     writer, parts, size = _Writer(text, box, picture), list[str](), 0
     try:
-        for child in _objects(page):
+        for child in islice(objects_of(page), MAX_OBJECTS):
             for part in writer.object(child, base, 0):
                 parts.append(part)
                 size += len(part)

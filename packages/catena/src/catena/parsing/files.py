@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -175,10 +174,7 @@ def page_picture(
     request = {"marked": {"password": password, "number": number, "boxes": here, "dpi": dpi}}
     data = file_bytes(path, source=str(path), limits=limits)
     try:
-        events = ask(POOL, request, data, limits)
-        if events[-1]["event"] == "failed":
-            raise _unreadable(events[-1])
-        return b64decode(events[0]["png"])
+        return whole(ask(POOL, request, data, limits))
     except Unreadable as error:
         raise ParseError(str(path), error.state, error.what, error.do_next) from None
 
@@ -222,10 +218,10 @@ def parsed(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> P
 
 
 def whole(events: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the bytes of a file that a reading process has opened.
+    """Return the bytes that a reading process gave: a file that it has opened, or a picture.
 
     Raises:
-        Unreadable: it could not; why.
+        Unreadable: it gave none; why.
     """
     if events[-1]["event"] == "failed":
         raise _unreadable(events[-1])
