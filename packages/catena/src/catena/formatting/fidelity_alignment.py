@@ -18,6 +18,7 @@ from typing import TypeAlias
 from catena.model import Document, PrintedText, figure_links, pack_boxes
 from catena.model.figures import figure_name
 from catena.model.layout import Layout, Line, Page
+from catena.text.runs import runs_of
 
 _SHINGLES = (8, 4, 2, 1)  # words; lengths of the anchors, the surest first
 _DEPTH = 12  # gaps within gaps; a hostile text could nest them one word at a time
@@ -343,14 +344,8 @@ def with_boxes(document: Document, layout: Layout) -> Document:
 def _of_page(page: Page, text: str, offset: int) -> Iterator[PrintedText]:
     words, (printed, inks) = [*_words(text)], _inked(page)
     there = align(printed, [key for key, _, _ in words]).there
-    run: list[tuple[int, int, _Ink]] = []
-    for start, end, source in sorted(_parts(there, printed, words)):
-        ink = inks[source]
-        if run and (run[-1][2][0] != ink[0] or ink[1] < run[-1][2][1]):
-            yield _joined(run, page.number, offset)
-            run = []
-        run.append((start, end, ink))
-    if run:
+    parts = ((start, end, inks[source]) for start, end, source in sorted(_parts(there, printed, words)))
+    for run in runs_of(parts, lambda one, two: one[2][0] == two[2][0] and one[2][1] <= two[2][1]):
         yield _joined(run, page.number, offset)
 
 

@@ -12,6 +12,7 @@ from statistics import median
 from catena.formatting.fidelity_alignment import Alignment
 from catena.formatting.fidelity_words import ComparedLine, Word, Words
 from catena.formatting.styled_lines import is_caption, key
+from catena.text.runs import runs_of
 
 _PAGE_NAME = re.compile(
     r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*+(?:\d{1,4}|[ivxlc]{1,6})\s*+(?:[页頁]\s*+)?"
@@ -212,18 +213,12 @@ def _tables(answer: Words) -> Iterator[list[ComparedLine]]:
 
 def moved_runs(aligned: Alignment) -> Iterator[range]:
     """Give the runs of neighbouring words of the answer that are together, but elsewhere, in the source."""
-    start = 0
-    for index in range(1, len(aligned.here) + 1):
-        goes_on = (
-            index < len(aligned.here)
-            and aligned.moved[index]
-            and aligned.moved[index - 1]
-            and aligned.here[index] == aligned.here[index - 1] + 1
-        )
-        if not goes_on:
-            if aligned.moved[start]:
-                yield range(start, index)
-            start = index
+
+    def goes_on(one: int, other: int) -> bool:
+        return other == one + 1 and aligned.here[other] == aligned.here[one] + 1
+
+    for run in runs_of((index for index, is_moved in enumerate(aligned.moved) if is_moved), goes_on):
+        yield range(run[0], run[-1] + 1)
 
 
 def _captions_moved(source: Words, answer: Words, aligned: Alignment) -> set[int]:

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from catena.model import Line, RuledTable, is_figure_caption
 from catena.parsing.figure_shapes import RULE, Box, Drawn, Shape, union
+from catena.text.runs import runs_of
 
 FigureKind: TypeAlias = Literal["bitmap", "drawing"]
 
@@ -561,17 +562,12 @@ def running_text(lines: Sequence[Line], width: float) -> list[bool]:
     usual = _column_widths(lines, width)
     edges = Counter((line.column, round(line.x0)) for line in lines if len(line.text.split()) >= _WORDS)
     margins = {edge for edge, count in edges.items() if count >= _FEWEST}
-    found = [False] * len(lines)
-    start = 0
-    for index in range(1, len(lines) + 1):
-        if index < len(lines) and _follows(lines[index - 1], lines[index]):
-            continue
-        run = lines[start:index]
+    found: list[bool] = []
+    for run in runs_of(lines, _follows):
         wide = sum(_is_filled(line, usual[line.column]) for line in run)
-        prose = wide and (len(run) > 1 or len(run[0].text.split()) >= 3 * _WORDS)
-        if prose or is_figure_caption(run[0].text) or any(_is_sentence(line, margins) for line in run):
-            found[start:index] = [True] * (index - start)
-        start = index
+        prose = wide > 0 and (len(run) > 1 or len(run[0].text.split()) >= 3 * _WORDS)
+        reads = prose or is_figure_caption(run[0].text) or any(_is_sentence(line, margins) for line in run)
+        found += [reads] * len(run)
     return found
 
 
