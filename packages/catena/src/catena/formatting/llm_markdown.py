@@ -415,7 +415,7 @@ def _page_starts(piece: AlignedText, source: SourceText) -> tuple[int, ...]:
         offset = piece.atoms[atom][0] if atom < len(piece.atoms) else len(piece.text)
         gap = piece.gap(atom)
         marks = gap.rpartition("\n")[2] if "\n" in gap else ""
-        starts.append(max(offset - len(marks), starts[-1] if starts else 0) if starts else 0)
+        starts.append(max(offset - len(marks), starts[-1]) if starts else 0)
     return tuple(starts)
 
 

@@ -250,12 +250,11 @@ def _between(left: AlignedText, right: AlignedText, place: int, source_gaps: Seq
 def _unseen(ending: str, opening: str, printed: str) -> str:
     """Return the text that joins two pieces without a common word: rows make one table, other blocks stay apart."""
     ending, opening = ending.rstrip(), opening.lstrip("\n")
-    row = ending.endswith("|") and opening.lstrip().startswith("|")
-    if row:
+    if ending.endswith("|") and opening.lstrip().startswith("|"):
         return f"{ending}\n{opening}"
     if _MARK.match(opening) or ending.endswith("|") or printed.count("\n") > 1:
         return f"{ending}\n\n{opening}"
-    return f"{ending}{'' if not printed.strip(' ') and not printed else ' '}{opening}"
+    return f"{ending}{' ' if printed else ''}{opening}"
 
 
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
