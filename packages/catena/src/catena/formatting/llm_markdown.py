@@ -15,6 +15,7 @@ from annotated_types import Ge
 
 from catena import prompts
 from catena.effects import Complete, Completion, Failed, Request, StandIn, Step, approximate_tokens
+from catena.formatting.fidelity_alignment import atom_keys, atoms_of
 from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, FidelityReport, PageFidelity, fidelity
 from catena.formatting.layout_markdown import LayoutOptions, format_layout
 from catena.formatting.source import (
@@ -23,8 +24,6 @@ from catena.formatting.source import (
     SourceText,
     SourceWindow,
     Stretch,
-    atom_keys,
-    atoms_of,
     piece_of,
     placed,
     source_of,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from catena.formatting.blocks import Compounds, glue
-from catena.formatting.fidelity_alignment import align
+from catena.formatting.fidelity_alignment import align, atom_keys, atoms_of
 from catena.formatting.styled_lines import (
     UNSPACED,
     Measures,
@@ -22,18 +21,6 @@ from catena.formatting.styled_lines import (
     running_rows,
 )
 from catena.model.layout import Layout, Parsed
-
-_ATOM = re.compile(rf"(?=[{UNSPACED}])[^\W_]|(?:(?![{UNSPACED}])[^\W_])+")
-
-
-def atoms_of(text: str) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) of every atom of a text."""
-    return (match.span() for match in _ATOM.finditer(text))
-
-
-def atom_keys(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the keys by which atoms are compared."""
-    return [unicodedata.normalize("NFKC", text[start:end]).casefold() for start, end in spans]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ is what returns page after page, such as a logo.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -396,16 +396,18 @@ def _bars(straight: Iterable[Shape], lines: Sequence[Box], whole: Box) -> int:
 
 def _islands(boxes: Sequence[Box]) -> list[list[Box]]:
     """Return boxes in groups that touch each other; one that lies wholly inside another does not touch it."""
-    if len(boxes) > _MAX_LINES:
-        return [list(boxes)]
-    left, found = list(boxes), []
+    return [list(boxes)] if len(boxes) > _MAX_LINES else list(_grouped(boxes, _touch))
+
+
+def _grouped(boxes: Iterable[Box], joins: Callable[[Box, Box], bool]) -> Iterator[list[Box]]:
+    """Yield boxes in groups, each of which holds with a box all that it joins."""
+    left = list(boxes)
     while left:
-        island = [left.pop()]
-        for box in island:  # which grows as it is read
-            island += [other for other in left if _touch(box, other)]
-            left = [other for other in left if not _touch(box, other)]
-        found.append(island)
-    return found
+        group = [left.pop()]
+        for box in group:  # which grows as it is read
+            group += [other for other in left if joins(box, other)]
+            left = [other for other in left if not joins(box, other)]
+        yield group
 
 
 def _touch(one: Box, two: Box) -> bool:
@@ -430,11 +432,7 @@ def connects(group: Iterable[Shape]) -> bool:
     if len(rules) + len(boxes) + len(marks) > _MAX_LINES:
         return False
     islands = _islands(boxes + framed)
-    while rules:
-        net = [rules.pop()]
-        for rule in net:  # which grows as it is read
-            net += [other for other in rules if rule.grown(_ALONG).meets(other)]
-            rules = [other for other in rules if other not in net]
+    for net in _grouped(rules, lambda one, other: one.grown(_ALONG).meets(other)):
         meets = sum(one.grown(_ALONG).meets(two) for place, one in enumerate(net) for two in net[:place])
         ends = [end for rule in net for end in _ends(rule, islands, marks)]
         if len(set(ends)) >= 2 and max(ends) >= 0 and len(ends) > meets - len(net) + 1:

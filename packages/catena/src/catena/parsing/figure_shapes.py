@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pypdfium2 import raw
 
 from catena.parsing.pages import IDENTITY, Matrix, multiply, placed
+from catena.text.runs import runs_of
 
 ShapeKind: TypeAlias = Literal["rule", "box", "ink", "image"]
 """A straight line along an axis; a rectangle (corners may be round); any other path or shading; a bitmap."""
@@ -262,19 +263,14 @@ def _subpaths(handle: Any, place: Matrix, count: int, *, closed: bool) -> Iterat
 
     The first point comes again at the end of one that is closed, as all are that are filled.
     """
-    points: list[Point] = []
-    curved = False
-    for kind, point, closes in _segments(handle, place, count):
-        if kind == raw.FPDF_SEGMENT_MOVETO:
-            if len(points) > 1:
-                yield [*points, *points[:closed]], curved
-            points, curved = [], False
-        points.append(point)
-        curved = curved or kind == raw.FPDF_SEGMENT_BEZIERTO
-        if closes:
-            points.append(points[0])
-    if len(points) > 1:
-        yield [*points, *points[:closed]], curved
+    for run in runs_of(_segments(handle, place, count), lambda _, following: following[0] != raw.FPDF_SEGMENT_MOVETO):
+        points: list[Point] = []
+        for _, point, closes in run:
+            points.append(point)
+            if closes:
+                points.append(points[0])
+        if len(points) > 1:
+            yield [*points, *points[:closed]], any(kind == raw.FPDF_SEGMENT_BEZIERTO for kind, *_ in run)
 
 
 def paint_of(handle: Any) -> tuple[bool, bool]:

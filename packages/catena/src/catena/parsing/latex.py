@@ -198,8 +198,9 @@ class _Writer:
         self._aside("argument", end)
         opened = len(self._frames)
         if found.kind != "{":
-            self.reader.push([found] if found.kind in {"begin", "end", "par", "}", "fence"} else [])
-            if found.kind not in {"begin", "end", "par", "}", "fence"}:
+            if found.kind in {"begin", "end", "par", "}", "fence"}:
+                self.reader.push([found])
+            else:
                 self._token(found)
             if len(self._frames) == opened:
                 self._close()
