@@ -425,9 +425,10 @@ def connects(group: Iterable[Shape]) -> bool:
     boxes = [shape.box for shape in group if shape.kind == "box"]
     marks = [shape.box for shape in group if shape.kind == "ink" and _is_mark(shape)]
     drawn = [shape.box for shape in group if shape.kind == "rule"]
+    level = _joined_lines(((b.top + b.bottom) / 2, b.x0, b.x1) for b in drawn if b.width > b.height)
+    upright = _joined_lines(((b.x0 + b.x1) / 2, b.top, b.bottom) for b in drawn if b.width <= b.height)
     rules, framed = _without_boxes(
-        [Box(x0, y, x1, y) for y, x0, x1 in _joined_lines(_level(box) for box in drawn if box.width > box.height)],
-        [Box(x, y0, x, y1) for x, y0, y1 in _joined_lines(_upright(box) for box in drawn if box.width <= box.height)],
+        [Box(x0, y, x1, y) for y, x0, x1 in level], [Box(x, y0, x, y1) for x, y0, y1 in upright]
     )
     if len(rules) + len(boxes) + len(marks) > _MAX_LINES:
         return False
@@ -438,14 +439,6 @@ def connects(group: Iterable[Shape]) -> bool:
         if len(set(ends)) >= 2 and max(ends) >= 0 and len(ends) > meets - len(net) + 1:
             return True
     return False
-
-
-def _level(box: Box) -> tuple[float, float, float]:
-    return (box.top + box.bottom) / 2, box.x0, box.x1
-
-
-def _upright(box: Box) -> tuple[float, float, float]:
-    return (box.x0 + box.x1) / 2, box.top, box.bottom
 
 
 def _without_boxes(across: Sequence[Box], down: Sequence[Box]) -> tuple[list[Box], list[Box]]:
