@@ -19,7 +19,7 @@ from catena.formatting.styled_lines import UNSPACED
 from catena.model import Document, PrintedText, figure_links, pack_boxes
 from catena.model.figures import figure_name
 from catena.model.layout import Layout, Line, Page
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 _ATOM = re.compile(rf"(?=[{UNSPACED}])[^\W_]|(?:(?![{UNSPACED}])[^\W_])+")
 _SHINGLES = (8, 4, 2, 1)  # words; lengths of the anchors, the surest first

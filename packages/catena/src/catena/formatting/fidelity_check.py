@@ -16,7 +16,7 @@ from catena.formatting.fidelity_alignment import Alignment, align, gaps
 from catena.formatting.fidelity_words import ComparedLine, Kind, Word, Words, markdown_words, source_words
 from catena.model.options import check_options
 from catena.text.headings import heading_number
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 SHINGLE = 4  # words; a run this long is no coincidence
 _CHANGED = 6  # words; a longer difference is an omission and an invention

@@ -12,7 +12,7 @@ from statistics import median
 from catena.formatting.fidelity_alignment import Alignment
 from catena.formatting.fidelity_words import ComparedLine, Word, Words
 from catena.formatting.styled_lines import is_caption, key
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 _PAGE_NAME = re.compile(
     r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*+(?:\d{1,4}|[ivxlc]{1,6})\s*+(?:[页頁]\s*+)?"

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from catena.model.layout import Layout, Line, Page, Span
 from catena.text.headings import HeadingNumber, heading_number, roman
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 _PITCH = 1.2  # line distance / type size where nothing can be measured
 _ENOUGH = 8  # lines that show where the edges of their column are

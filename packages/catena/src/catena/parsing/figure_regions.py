@@ -13,7 +13,7 @@ from zlib import crc32
 
 from catena.model import Line, RuledTable, is_figure_caption
 from catena.parsing.figure_shapes import RULE, Box, Drawn, Shape, union
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 FigureKind: TypeAlias = Literal["bitmap", "drawing"]
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pypdfium2 import raw
 
 from catena.parsing.pages import IDENTITY, Matrix, multiply, placed
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 ShapeKind: TypeAlias = Literal["rule", "box", "ink", "image"]
 """A straight line along an axis; a rectangle (corners may be round); any other path or shading; a bitmap."""

@@ -21,7 +21,7 @@ from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NullObj
 
 from catena.parsing.pdf_content import dictionary, entry, raw_entry
 from catena.parsing.protocol import Unreadable, failure_of, reason
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 MAX_BYTES = 75_000_000  # that a stream may unpack to, as pypdf has it
 MAX_FORMS = 5_000  # of a page

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from catena.text.loose_json import JsonValue, json_string, json_values
-from catena.text.runs import runs_of
+from catena.text.words import runs_of
 
 T = TypeVar("T")
 
