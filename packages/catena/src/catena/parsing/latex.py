@@ -80,7 +80,7 @@ class _Writer:
 
     def __init__(self, source: str) -> None:
         self._commands = self._handlers()
-        self.reader = Reader(source, (self._commands.keys() | known.INVISIBLE.keys()) - _OF_PACKAGES)
+        self.reader = Reader(source, (frozenset(self._commands) | known.INVISIBLE.keys()) - _OF_PACKAGES)
         self.blocks = MarkdownBlocks()
         self.title = self.first_heading = ""
         self.labels: dict[str, str] = {}
