@@ -237,6 +237,7 @@ def test_an_alignment_matches_equal_words_once(source: list[str], answer: list[s
             assert source[place] == answer[index]
     steady = [place for index, place in enumerate(aligned.here) if place >= 0 and not aligned.moved[index]]
     assert steady == sorted(steady)
+    assert align(source, source).here == list(range(len(source)))
 
 
 @settings(max_examples=10)
@@ -261,9 +262,6 @@ def test_lines_of_an_answer_know_what_they_are() -> None:
     assert " ".join(line.kind for line in lines) == "heading text item item text row row row row text"
     assert lines[0].level == 2
     assert [end - start for start, end in lines[6].cells] == [2, 3, 2]
-
-
-# --- errors ----------------------------------------------------------------------------------------------------
 
 
 # --- the report ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from case_files import cases_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_formatting_layout import FOX, cells, line, markdown, page
@@ -17,6 +18,7 @@ from catena.parsing import parse
 from catena.text import cells_of
 
 WIDE = 5.0  # of a character
+CELL = re.compile(r"\S+(?: \S+)*")
 
 
 def row(top, label, *values, x=60.0, ends=(300, 400, 500), money=False):
@@ -111,19 +113,6 @@ def test_a_statement_keeps_its_header_groups_signs_marks_and_unlabelled_totals()
     )
 
 
-def test_a_header_of_two_levels_and_words_of_several_lines_name_their_own_columns() -> None:
-    ends = (240, 320, 400, 480)
-    lines = [
-        centred(100, (260, "Fiscal 2024"), (420, "Fiscal 2023")),
-        centred(112, (300, "Stores"), (460, "Stores")),
-        centred(124, (220, "Opened"), (300, "Closed"), (380, "Opened"), (460, "Closed")),
-        row(136, "Best Buy", "908", "(1)", "931", "(2)", ends=ends),
-        row(148, "Yardbird", "18", "4", "9", "-", ends=ends),
-    ]
-    names = [f"Fiscal {year} › {name}" for year in (2024, 2023) for name in ("Opened", "Stores Closed")]
-    assert rows_of(markdown(page(1, *lines)))[0] == ("", *names)
-
-
 PRODUCTS = [
     cells(100, (60, "Product"), (150, "Indication"), (280, "2021"), (380, "2020")),
     line("Everything that is sold to anyone", 112),
@@ -138,17 +127,26 @@ PRODUCTS = [
 ]
 
 
+def printed(picture):
+    """The pages of a picture, see `cases_grids.txt`."""
+    for number, drawn in enumerate(picture.split("\n-----\n"), start=1):
+        rows = [(row[:1] == "*", [*CELL.finditer(row, 1)]) for row in drawn.split("\n")]
+        yield page(number, *(
+            cells(100 + 12 * n, *((60 + WIDE * (cell.start() - 1), cell[0]) for cell in found), bold=bold)
+            for n, (bold, found) in enumerate(rows) if found
+        ))  # fmt: skip
+
+
+@pytest.mark.parametrize(("picture", "text"), cases_of("cases_grids.txt"))
+def test_what_is_printed_in_columns_becomes_the_table_that_a_reader_sees(picture, text) -> None:
+    assert markdown(*printed(picture)).rstrip("\n") == text
+
+
 def test_words_between_labels_and_values_are_a_column_though_they_take_several_lines() -> None:
-    assert [each[:2] for each in rows_of(markdown(page(1, *PRODUCTS)))] == [
-        ("Product", "Indication"),
-        ("Everything that is sold to anyone", ""),
-        ("Alpha", "Migraine"),
-        ("Beta sales", "Symptoms of"),
-        ("Gamma", "Pneumonia and diseases"),
-        ("Delta", "Various"),
-        ("Epsilon", "Various"),
-        ("Total", ""),
-    ]
+    expected = [("Product", "Indication"), ("Everything that is sold to anyone", ""), ("Alpha", "Migraine")]
+    expected += [("Beta sales", "Symptoms of"), ("Gamma", "Pneumonia and diseases"), ("Delta", "Various")]
+    expected += [("Epsilon", "Various"), ("Total", "")]
+    assert [each[:2] for each in rows_of(markdown(page(1, *PRODUCTS)))] == expected
 
 
 def test_the_first_row_too_has_its_label_above_its_last_line_of_words() -> None:
@@ -167,44 +165,6 @@ def test_a_column_of_words_without_a_name_is_a_part_of_the_labels() -> None:
     unnamed = cells(100, (60, "Product"), (280, "2021"), (380, "2020"))
     labels = [each[0].strip("\u2003") for each in rows_of(markdown(page(1, unnamed, *PRODUCTS[1:])))]
     assert labels[2:5] == ["Alpha Migraine", "Symptoms of Beta sales", "Gamma Pneumonia and diseases"]
-
-
-def test_a_dash_printed_twice_in_a_column_is_one() -> None:
-    lines = [
-        cells(100, (280, "2021"), (380, "2020")),
-        row(112, "Cash", "1,500", "1,700"),
-        cells(124, (60, "Other"), (282, "—"), (296, "—"), (395, "—")),
-        row(136, "Debt", "2,500", "2,700"),
-    ]
-    assert rows_of(markdown(page(1, *lines)))[2] == ("Other", "—", "—")
-
-
-def test_the_first_of_the_amounts_in_words_names_no_column() -> None:
-    rows = [
-        ("Net sales", "$10.95 billion to $11.05 billion"),
-        ("Tax rate", "approximately 24.6%"),
-        ("New stores", "25"),
-    ]
-    lines = [cells(112 + 12 * n, (60, label), (380 - 2.5 * len(text), text)) for n, (label, text) in enumerate(rows)]
-    found = rows_of(markdown(page(1, centred(100, (380, "FY23 Outlook")), *lines)))
-    assert found == [("", "FY23 Outlook"), *rows]
-
-
-def test_a_year_alone_names_a_group_but_ends_a_label_that_goes_on() -> None:
-    lines = [
-        centred(100, (284, "Q2"), (384, "Q1")),
-        line("2015", 112),
-        row(124, "Total revenues", "1,823", "1,738"),
-        row(136, "Diluted", "0.10", "0.07"),
-        line("2014", 148),
-        row(160, "Total revenues", "1,484", "1,409"),
-        row(172, "Balance as of December 31,", "83", "59"),
-        line("2014", 184),
-        row(196, "Diluted", "0.19", "0.14"),
-    ]
-    labels = [each[0] for each in rows_of(markdown(page(1, *lines)))]
-    assert labels[1:4] == ["2015", "Total revenues", "Diluted"]
-    assert labels[4:] == ["2014", "Total revenues", "Balance as of December 31, 2014", "Diluted"]
 
 
 @pytest.mark.parametrize(
@@ -244,32 +204,6 @@ def test_a_title_and_its_unit_are_no_names_of_columns() -> None:
     assert cells_of(header) == ("(in thousands)", "As of December 31, › 2021", "As of December 31, › 2020")
 
 
-def test_a_table_goes_on_over_the_page_and_other_columns_begin_another() -> None:
-    one = [
-        cells(700, (280, "2021"), (380, "2020")),
-        row(712, "Cash", "1,500", "1,700"),
-        row(724, "Debt", "2,500", "2,700"),
-    ]
-    two = [row(60, "Equity", "3,500", "3,700"), row(72, "Total", "4,500", "4,700")]
-    other = [
-        cells(200, (200, "Low"), (260, "High"), (330, "Mean"), (400, "Change")),
-        *(row(212 + 12 * n, f"Site {n}", "7", "8", "9", "(3)", ends=(220, 290, 350, 430)) for n in range(3)),
-    ]
-    found = markdown(page(1, *one), page(2, *two, *other))
-    assert [each[0] for each in rows_of(found)] == [
-        "",
-        "Cash",
-        "Debt",
-        "Equity",
-        "Total",
-        "",
-        "Site 0",
-        "Site 1",
-        "Site 2",
-    ]
-    assert rows_of(found)[5] == ("", "Low", "High", "Mean", "Change")
-
-
 def test_signs_in_lines_of_their_own_go_with_their_figures() -> None:
     lines = [
         cells(100, (280, "2021"), (370, "% Change")),
@@ -296,16 +230,6 @@ def test_names_that_touch_are_parted_by_the_columns_of_figures_below() -> None:
     assert names == ("", *(f"Three Months Ended › {year}" for year in (2021, 2020, 2019, 2018)))
 
 
-def test_a_header_at_the_end_of_a_page_names_the_columns_of_the_next_page() -> None:
-    head = [
-        line("They add up.", 600),
-        cells(712, (265, "June 30,"), (365, "June 30,")),
-        cells(724, (280, "2021"), (380, "2020")),
-    ]
-    body = [row(60 + 12 * n, f"Item {n}", f"{n},100", f"{n},200") for n in range(3)]
-    assert rows_of(markdown(page(1, *head), page(2, *body)))[0] == ("", "June 30, 2021", "June 30, 2020")
-
-
 def test_labels_beside_their_values_are_joined_and_words_behind_figures_are_remarks() -> None:
     lines = [
         cells(100, (280, "2021"), (380, "2020"), (420, "Comment")),
@@ -324,13 +248,6 @@ def test_labels_beside_their_values_are_joined_and_words_behind_figures_are_rema
         ("Debt", "n/a", "3,700", "Note 4"),
         ("Total equity and liabilities", "4,500", "4,700", ""),
     ]
-
-
-def test_a_row_of_figures_is_no_header_and_a_year_is_one() -> None:
-    body = [row(112 + 12 * n, f"Item {n}", f"{n},100", f"{n},200") for n in range(1, 5)]
-    assert rows_of(markdown(page(1, *body)))[0] == ("", "", "")
-    years = cells(112, (280, "2015"), (380, "2014"))
-    assert rows_of(markdown(page(1, years, *body)))[0] == ("", "2015", "2014")
 
 
 ROLES = [["Role", "May open", "May edit", "Limit"], ["Guest", "yes", "no", "none"], ["Clerk", "yes", "yes", "none"]]
@@ -383,37 +300,6 @@ def test_every_table_of_settings_of_the_bundled_manuals_has_its_own_rows() -> No
         assert ("1", "Calibration certificate with five points", "enclosed") in rows
 
 
-def test_a_group_below_rows_without_figures_keeps_its_place() -> None:
-    lines = [
-        cells(100, (60, "Name"), (160, "Shares"), (260, "Price"), bold=True),
-        cells(112, (60, "Alpha"), (160, "none"), (260, "unknown")),
-        line("Others:", 124, x=60),
-        *(cells(136 + 12 * n, (60, f"Unit {n}"), (160, f"{n},100"), (260, f"{n},200")) for n in range(3)),
-    ]
-    assert rows_of(markdown(page(1, *lines)))[1:4] == [
-        ("Alpha", "none", "unknown"), ("Others:", "", ""), ("Unit 0", "0,100", "0,200"),
-    ]  # fmt: skip
-
-
-def test_names_of_two_lines_and_marks_of_columns_stay_names() -> None:
-    body = [cells(124 + 12 * n, (60, f"Unit {n}"), (160, f"{n},100"), (260, f"{n},200")) for n in range(3)]
-    names = [cells(100, (60, "Name of"), (160, "Shares"), (260, "Price"), bold=True)]
-    for below in (("the unit", "sold", "paid"), ("(a)", "(b)", "(c)")):
-        for bold in {True, below[0][0] == "t"}:
-            lines = [*names, cells(112, *zip((60, 160, 260), below, strict=True), bold=bold)]
-            head = tuple(map(" ".join, zip(("Name of", "Shares", "Price"), below, strict=True)))
-            assert rows_of(markdown(page(1, *lines, *body)))[0] == head
-
-
-def test_prose_with_figures_is_no_table() -> None:
-    said = [
-        "In 2015 we sold 1,200 units, in 2014",
-        "we sold 1,100 of them, 100 fewer than",
-        "in 2013, and 24% of all.",
-    ]
-    assert "|" not in markdown(page(1, *(line(each, 100 + 12 * n) for n, each in enumerate(said))))
-
-
 def test_a_ruled_table_with_glued_columns_gives_way_to_the_grid_of_its_figures() -> None:
     glued = RuledTable(
         x0=50, x1=510, top=95, bottom=260,
@@ -461,25 +347,11 @@ def test_every_value_stands_alone_under_its_own_name_beside_its_own_label(made) 
     assert [tuple(re.sub(r"^\$ ", "", cell) for cell in each) for each in rows] == table
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "12,734",
-        "(5)",
-        "$ 9",
-        "9.0 %",
-        "36% - 53%",
-        "—",
-        "1.5x",
-        "n/a",
-        "1 234 567",
-        "-3",
-        "12 €",
-        "$1.2 billion",
-        "4% to 5%",
-        "about $400 million to $475 million",
-    ],
-)
+FIGURES = """12,734|(5)|$ 9|9.0 %|36% - 53%|—|1.5x|n/a|1 234 567|-3|12 €|$1.2 billion|4% to 5%
+about $400 million to $475 million""".replace("\n", "|").split("|")
+
+
+@pytest.mark.parametrize("value", FIGURES)
 def test_figures_are_told_from_words(value) -> None:
     lines = [row(100 + 12 * n, f"Item {n}", value, "77") for n in range(3)]
     assert rows_of(markdown(page(1, *lines)))[1] == ("Item 0", value, "77")

@@ -532,11 +532,6 @@ def test_chinese_lines_join_without_spaces() -> None:
     assert markdown(one) == f"# 第一章 总则\n\n{'为了保护' * 24}合法权益。\n"
 
 
-def test_title_falls_back_to_the_metadata_and_then_to_the_file_name() -> None:
-    assert format_layout(parsed(page(1, prose(FOX, 60)), title="A Good Title")).title == "A Good Title"
-    assert format_layout(parsed(page(1, prose(FOX, 60)), title="Microsoft Word - x.doc")).title == "pump manual"
-
-
 def test_empty_pages_begin_where_the_next_one_does() -> None:
     document = format_layout(parsed(page(1), page(2, prose(FOX, 60)), page(3), page(4, prose(RAIN, 60)), page(5)))
     second = document.text.index("Rain")

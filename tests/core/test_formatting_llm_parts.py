@@ -38,15 +38,6 @@ def test_words_and_their_counterparts(source, target, places):
     assert align(keys(source), keys(target)).here == places
 
 
-@given(WORDS, WORDS)
-def test_alignment_pairs_equal_words_once(source, target):
-    places = align(source, target).here
-    paired = [(place, atom) for place, atom in zip(places, target, strict=True) if place >= 0]
-    assert all(source[place] == atom for place, atom in paired)
-    assert len({place for place, _ in paired}) == len(paired)
-    assert align(source, source).here == list(range(len(source)))
-
-
 @given(WORDS, st.data())
 def test_cuts_part_the_words_as_they_part_the_source(source, data):
     target = (

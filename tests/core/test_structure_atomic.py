@@ -302,24 +302,18 @@ def each(change: Callable[[str], str]) -> Damage:
 
 KEPT: dict[str, Damage] = {
     "first unit dropped": lambda u: lines(u[1:]),
-    "every other unit dropped from the second on": lambda u: lines(u[:1] + u[2:4] + u[5:]),
     "last sentence of each unit dropped": each(lambda t: " ".join(atomic.sentences_of(t)[:-1]) or t),
     "cut off in the middle of a word": lambda u: lines(u)[: int(len(lines(u)) * 0.8)],
     "every unit doubled": lambda u: lines([unit for unit in u for _ in range(2)]),
-    "last unit in a loop": lambda u: lines(u + u[-1:] * 9),
     "reversed": lambda u: lines(u[::-1]),
     "two units swapped": lambda u: lines([u[1], u[0], *u[2:]]),
     "small words changed": each(lambda t: t.replace(" is ", " was ").replace("It ", "The ice ")),
-    "no full stops": each(lambda t: t.replace(". ", " ").rstrip(".")),
     "lone surrogates": each(lambda t: t.replace("t", "\udc80", 1)),
     "numbered": lambda u: lines([f"{place}. {unit}" for place, unit in enumerate(u, start=1)]),
     "JSON list": lambda u: json.dumps(u, ensure_ascii=False),
     "table": each(lambda t: f"| {t} |"),
-    "one line per word": lambda u: lines(" ".join(u).split(" ")),
     "one line": " ".join,
-    "labels between units": lambda u: lines([line for unit in u for line in ("Section:", unit)]),
     "comments inside": lambda u: lines([*u[:3], "(The text goes on here.)", "Note: this is unclear.", *u[3:]]),
-    "borders inside sentences": lambda u: lines(u).replace(", ", ",\n").replace("; ", ";\n"),
     "units joined by two": lambda u: lines([" ".join(u[at : at + 2]) for at in range(0, len(u), 2)]),
 }
 COPIES: dict[str, Damage] = {
@@ -332,12 +326,10 @@ COPIES: dict[str, Damage] = {
 MIRRORED = str.maketrans("abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba")
 NO_USE: dict[str, Damage] = {
     "refusal": lambda u: "I'm sorry, but I can't help with dividing this passage.",
-    "marks": lambda u: "...\n---\n***",
     "fence": lambda u: "```\n```",
     "first unit only": lambda u: u[0],
     "titles": lambda u: "Sea ice\nSeasons\nAnimals\nShips\nAsian text\nTable\nRecords",
     "translation": lambda u: lines(u).translate(MIRRORED),
-    "10 MB of the passage": lambda u: lines(u) * 10_000,
     "a million lines": lambda u: "a\n" * 1_000_000,
 }
 
@@ -349,7 +341,7 @@ def test_a_damaged_answer_divides_the_text_itself_and_says_so(name: str, inside:
     damaged = KEPT[name](UNITS)
     found = cut(TEXT, lambda request: damaged, sections, least_kept=0.1 if inside else 0.5)
     check_laws(TEXT, found, sections=sections)
-    assert found.degraded == () or (inside and name == "one line per word")
+    assert found.degraded == ()
     assert found.repairs or inside or name in {"one line", "units joined by two"}
     assert len(found.chunks) <= len(damaged.splitlines()) * (2 if inside else 1)
     assert all(each.was and (each.became == "") == (each.kind != "reworded") for each in found.repairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -153,17 +154,21 @@ def test_a_heading_alone_is_no_passage_to_read() -> None:
     assert [view.text.count("word") for view in passage_views(document, [chunk], max_tokens=40)] == [39, 39]
 
 
+def check_slices(document: Document, chunk: Chunk, found: Sequence[Chunk], limit: int) -> None:
+    assert all(document.text[each.start : each.end] == each.text for each in found)
+    assert [each.lines for each in found] == [document.place_of(each.start, each.end).lines for each in found]
+    ends = [chunk.start, *(end for each in found for end in (each.start, each.end)), chunk.end]
+    assert ends == sorted(ends)
+    between = zip(ends[::2], ends[1::2], strict=True)
+    assert not any(document.text[start:end].strip() for start, end in between)
+    assert all(count_tokens(each.text) <= limit or len(each.text.strip()) == 1 for each in found)
+
+
 @given(documents(), st.integers(1, 40))
 def test_passages_are_exact_slices_that_cover_their_chunk(document: Document, limit: int) -> None:
     for chunk in cut(document, outline(document), options=ChunkOptions(max_tokens=300)):
         found = passages_of(chunk, max_tokens=limit, document=document)
-        assert all(document.text[each.start : each.end] == each.text for each in found)
-        assert [each.lines for each in found] == [document.place_of(each.start, each.end).lines for each in found]
-        ends = [chunk.start, *(end for each in found for end in (each.start, each.end)), chunk.end]
-        assert ends == sorted(ends)
-        between = zip(ends[::2], ends[1::2], strict=True)
-        assert not any(document.text[start:end].strip() for start, end in between)
-        assert all(count_tokens(each.text) <= limit or len(each.text.strip()) == 1 for each in found)
+        check_slices(document, chunk, found, limit)
 
 
 def test_short_sentences_and_headings_join_what_follows_and_tables_stay_whole() -> None:
@@ -185,13 +190,7 @@ def test_short_sentences_and_headings_join_what_follows_and_tables_stay_whole() 
 def test_sentences_are_exact_slices_that_cover_their_chunk(document: Document) -> None:
     for chunk in cut(document, outline(document)):
         found = sentences_of(chunk)
-        assert all(document.text[each.start : each.end] == each.text for each in found)
-        assert [each.lines for each in found] == [document.place_of(each.start, each.end).lines for each in found]
-        ends = [chunk.start, *(end for each in found for end in (each.start, each.end)), chunk.end]
-        assert ends == sorted(ends)
-        between = zip(ends[::2], ends[1::2], strict=True)
-        assert not any(document.text[start:end].strip() for start, end in between)
-        assert all(count_tokens(each.text) <= 100 or len(each.text.strip()) == 1 for each in found)
+        check_slices(document, chunk, found, 100)
 
 
 def test_no_length_below_one_is_taken() -> None:

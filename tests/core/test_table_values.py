@@ -6,8 +6,10 @@ import asyncio
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from case_files import cases_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -22,6 +24,7 @@ from catena.structure import ChunkOptions, SectionChunkOptions, cut, outline, re
 from catena.text import count_tokens, read_value
 from catena.text.tables import read_table
 
+HERE = Path(__file__).parent
 HEAD = "| (in thousands) | Year ended › 2015 | Year ended › 2014 |\n| --- | --- | --- |\n"
 ROWS = (
     "| Revenues | $ 6,779 | $ 5,504 |\n"
@@ -81,39 +84,9 @@ def test_numbers_are_read_as_the_other_cells_and_the_language_have_them(cells, n
     assert [cell.number for cell in table.cells] == numbers
 
 
-def test_without_indents_a_group_ends_with_its_total_or_the_next_group() -> None:
-    rows = (
-        "ASSETS", "Current assets:", "Cash 1", "Total current assets 2", "Goodwill 3", "Non-current assets:",
-        "Land 4", "LIABILITIES", "Debt 5",
-    )  # fmt: skip
-    text = "| | 2015 |\n|-|-|\n" + "".join(
-        f"| {r.rstrip('12345')} | {r[-1] if r[-1].isdigit() else ''} |\n" for r in rows
-    )
-    assert [cell.row for cell in table_of(text).cells] == [
-        ("ASSETS", "Current assets:", "Cash"),
-        ("ASSETS", "Current assets:", "Total current assets"),
-        ("ASSETS", "Goodwill"),
-        ("ASSETS", "Non-current assets:", "Land"),
-        ("LIABILITIES", "Debt"),
-    ]
-
-
-def test_a_group_named_by_a_time_holds_totals_and_groups_up_to_the_next_time() -> None:
-    rows = (
-        "2015", "Total revenues 1", "Assets", f"{EM}Cash 2", "Margin 3", "Per share:", "Basic 4",
-        "Year ended July 2, 2014", "Total revenues 5", "Assets", "Cash 6",
-    )  # fmt: skip
-    text = "| | Q4 |\n|-|-|\n" + "".join(
-        f"| {r[:-2]} | {r[-1]} |\n" if r[-2] == " " else f"| {r} | |\n" for r in rows
-    )
-    assert [cell.row for cell in table_of(text).cells] == [
-        ("2015", "Total revenues"),
-        ("2015", "Assets", "Cash"),
-        ("2015", "Margin"),
-        ("2015", "Per share:", "Basic"),
-        ("Year ended July 2, 2014", "Total revenues"),
-        ("Year ended July 2, 2014", "Assets", "Cash"),
-    ]
+@pytest.mark.parametrize(("text", "cells"), cases_of("cases_table_groups.txt"))
+def test_a_group_is_known_by_its_total_the_next_group_or_the_next_time(text: str, cells: str) -> None:
+    assert "\n".join(f"{' › '.join(cell.row)}: {cell.text}" for cell in table_of(f"{text}\n").cells) == cells
 
 
 BALANCE = (
@@ -243,43 +216,6 @@ def test_a_question_finds_the_cell_of_its_row_and_period(tmp_path) -> None:
         assert library.cells("technology 2014")[0].cell.text == "472"
 
 
-NORTHWIND = """# Northwind Inc. results
-
-## Quarterly data
-
-| | December 31 | September 30 |
-|---|---|---|
-| 2023 | | |
-| Total revenue | 30 | 29 |
-| 2022 | | |
-| Total revenue | 20 | 19 |
-
-## Operations
-
-This says what was earned and what was spent.
-
-| | Year ended December 31, › 2023 | Year ended December 31, › 2022 | Change |
-|---|---|---|---|
-| Cost of total revenue | 50 | 40 | 25 % |
-| Total revenue | 100 | 80 | 25 % |
-| Notes due March 2027 | 7 | 6 | 17 % |
-| Operating expenses: | | | |
-|  Marketing | 11 | 10 | 10 % |
-| | 12 | 13 | (8)% |
-
-## Position
-
-| | December 31, › 2022 | June 30, › 2023 |
-|---|---|---|
-| Total assets(1) | 400 | 500 |
-"""
-HALDEN = """# Halden plc results for the fourth quarter of fiscal 2023
-
-| | Quarter ended June 30, 2023 | Quarter ended June 30, 2022 | Year ended June 30, 2023 | Year ended June 30, 2023 |
-|---|---|---|---|---|
-| Total revenue | 300 | 200 | 900 | 100.0% |
-| Cost of revenue | 270 | 180 | 810 | 90.0% |
-"""
 ASKED = {
     "Northwind total revenue in 2022": "80",
     "What was the total revenue of Northwind for FY2023?": "100",
@@ -300,10 +236,8 @@ ASKED = {
 
 @pytest.mark.parametrize("chunks", [ChunkOptions(), SectionChunkOptions()], ids=type)
 def test_a_question_finds_the_cell_of_its_document_row_and_time(tmp_path, chunks) -> None:
-    (tmp_path / "northwind.md").write_text(NORTHWIND)
-    (tmp_path / "halden.md").write_text(HALDEN)
     with Library.open(tmp_path / "library.catena", preparation=Preparation(chunks=chunks)) as library:
-        library.index([str(tmp_path / "northwind.md"), str(tmp_path / "halden.md")])
+        library.index([HERE / "northwind.md", HERE / "halden.md"])
         assert {question: library.cells(question)[0].cell.text for question in ASKED} == ASKED
         of_halden = {"title": {"$contains": "Halden"}}
         assert library.cells("cost of revenue 2023", where=of_halden)[0].cell.text == "810"

@@ -1,4 +1,4 @@
-"""Sentences, tokens, tables, encodings and terms in any text; the numbers of titles."""
+"""Sentences, tokens, tables, encodings and terms in any text."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from catena.text import (
     table_cells,
     table_values,
 )
-from catena.text.encodings import decoded, marked
-from catena.text.headings import NumberedTitle, numbered_title
+from catena.text.encodings import decoded
 
 
 def test_sentences_end_in_any_language():
@@ -71,38 +70,10 @@ def test_rules_and_headers_are_no_rows():
     assert (table_cells(text), table_values(text)) == (("1", "2"), ("2",))
 
 
-def test_of_terms_that_begin_together_the_longer_is_first_and_adjacent_ones_are_both_taken():
-    matcher = TermMatcher(["purge", "purge valve", "valve", "日本", "語学"])
-    assert matcher.all_in("a purge-valve") == ("purge valve", "purge", "valve")
-    assert matcher.longest_in("a valve, a purge valve") == ("valve", "purge valve")
-    assert matcher.longest_in("日本語学") == ("日本", "語学")
-
-
 def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_the_text():
     for first, second in (("zebra", "apple"), ("apple", "zebra")):
         assert keywords_of(f"{first} and {second}") == (first, second)
     assert outermost(["z y", "a b c", "b c", "z", "a b c"]) == ("z y", "a b c")
-
-
-@pytest.mark.parametrize(
-    ("title", "expected"),
-    [
-        ("3.2  The Cover", NumberedTitle(("3", "2"), 2, ("the", "cover"))),
-        ("Chapter 3: Pumps", NumberedTitle(("3",), 1, ("pumps",))),
-        ("Appendix A Tables", NumberedTitle(("A",), 1, ("tables",))),
-        ("A.1 Tables", NumberedTitle(("A", "1"), 2, ("tables",))),
-        ("IV. Results", NumberedTitle(("IV",), 1, ("results",))),
-        ("Part II", NumberedTitle(("part", "II"), 0, ())),
-        ("第三章 概述", NumberedTitle(("章3",), 1, ("概", "述", "概述"))),
-        ("A note", NumberedTitle((), 0, ("a", "note"))),
-        ("I am", NumberedTitle((), 0, ("i", "am"))),
-        ("MIX it", NumberedTitle((), 0, ("mix", "it"))),
-        ("2001 was a year", NumberedTitle((), 0, ("2001", "was", "a", "year"))),
-        ("", NumberedTitle((), 0, ())),
-    ],
-)
-def test_numbers_of_titles(title, expected):
-    assert numbered_title(title) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,14 +98,6 @@ def test_bytes_are_read_in_the_encoding_that_fits_and_doubts_are_told(data, stat
 
 def test_nine_letters_for_a_broken_byte_are_too_few_for_damaged_utf8():
     assert decoded("é".encode() * 9 + b"\xff.").encoding != "utf-8"
-
-
-@pytest.mark.parametrize("name", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be"])
-def test_a_mark_or_every_second_zero_tells_the_encoding(name):
-    found = marked("Some words in it".encode(name))
-    assert found is not None
-    assert found[1].decode(found[0]) == "Some words in it"
-    assert marked(b"Some words") is None
 
 
 SCRAPS = (
@@ -178,6 +141,8 @@ def test_it_finds_what_trying_every_term_finds(raw, text):
         (("HX-200",), "HX_200, HX–200; ＨＸ-200", ("hx 200",), ("hx 200",)),
         (("HX-200",), "the HX200", (), ()),
         (("a b", "b c"), "a b c", ("a b", "b c"), ("a b",)),
+        (("a b", "b"), "b, a-b", ("b", "a b"), ("b", "a b")),
+        (("日本", "語学"), "日本語学", ("日本", "語学"), ("日本", "語学")),
         (("c", "c++"), "c++ and c", ("c++", "c"), ("c++", "c")),
         (("3", "3.5"), "3.5 V", ("3.5",), ("3.5",)),
         (("電力", "東京電力"), "東京電力の設備", ("東京電力", "電力"), ("東京電力",)),

@@ -10,15 +10,18 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import TypeAlias
 
+from catena.formatting.styled_lines import UNSPACED
 from catena.model import Document, PrintedText, figure_links, pack_boxes
 from catena.model.figures import figure_name
 from catena.model.layout import Layout, Line, Page
+from catena.text.words import runs_of
 
+_ATOM = re.compile(rf"(?=[{UNSPACED}])[^\W_]|(?:(?![{UNSPACED}])[^\W_])+")
 _SHINGLES = (8, 4, 2, 1)  # words; lengths of the anchors, the surest first
 _DEPTH = 12  # gaps within gaps; a hostile text could nest them one word at a time
 _SMALL = 4_096  # words of one side times words of the other that are compared cell by cell in one gap
@@ -52,6 +55,17 @@ class Alignment:
         if self.here[other] < 0:
             self.here[other] = one
         self.moved[other] = moved
+
+
+def atoms_of(text: str) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) of every atom of a text: of each run of letters and digits, in some scripts of each sign."""
+    return (match.span() for match in _ATOM.finditer(text))
+
+
+def atom_keys(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
+    """Return the keys by which atoms are compared."""
+    atoms = (text[start:end] for start, end in spans)
+    return [(atom if atom.isascii() else unicodedata.normalize("NFKC", atom)).casefold() for atom in atoms]
 
 
 def align(source: Sequence[str], answer: Sequence[str], starts: Collection[int] = frozenset()) -> Alignment:
@@ -307,10 +321,6 @@ def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict
             aligned.match(min(near, key=lambda place: (abs(place - expected), place)), index, moved=True)
 
 
-# signs that are written without spaces, one by one
-_WORD = re.compile(r"[\u2e80-\ud7ff\uf900-\ufaff]|[^\W_\u2e80-\ud7ff\uf900-\ufaff]+")
-
-
 _Ink: TypeAlias = tuple[int, float, float, Line]
 """A printed word: the number of its span on the page, its left and right side, its line."""
 
@@ -341,16 +351,10 @@ def with_boxes(document: Document, layout: Layout) -> Document:
 
 
 def _of_page(page: Page, text: str, offset: int) -> Iterator[PrintedText]:
-    words, (printed, inks) = [*_words(text)], _inked(page)
-    there = align(printed, [key for key, _, _ in words]).there
-    run: list[tuple[int, int, _Ink]] = []
-    for start, end, source in sorted(_parts(there, printed, words)):
-        ink = inks[source]
-        if run and (run[-1][2][0] != ink[0] or ink[1] < run[-1][2][1]):
-            yield _joined(run, page.number, offset)
-            run = []
-        run.append((start, end, ink))
-    if run:
+    words, (printed, inks) = [*atoms_of(text)], _inked(page)
+    there = align(printed, atom_keys(text, words)).there
+    parts = ((start, end, inks[source]) for start, end, source in sorted(_parts(there, printed, words)))
+    for run in runs_of(parts, lambda one, two: one[2][0] == two[2][0] and one[2][1] <= two[2][1]):
         yield _joined(run, page.number, offset)
 
 
@@ -360,27 +364,19 @@ def _joined(run: Sequence[tuple[int, int, _Ink]], page: int, offset: int) -> Pri
 
 
 def _parts(
-    there: Sequence[int], keys: Sequence[str], words: Sequence[tuple[str, int, int]]
+    there: Sequence[int], keys: Sequence[str], words: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int]]:
     """Yield start and end in the text, and the printed word: of several that became one, each has its part."""
     taken: dict[int, int] = {}
     for source, at in enumerate(there):
         if at < 0:
             continue
-        _, start, end = words[at]
+        start, end = words[at]
         start = taken.get(at, start)
         whole = len(keys[source]) >= end - start or source + 1 == len(there) or there[source + 1] != at
         taken[at] = end if whole else start + len(keys[source])
         if start < taken[at]:
             yield start, taken[at], source
-
-
-def _words(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the form in which each word is compared, its start and its end."""
-    for match in _WORD.finditer(text):
-        word: str = match[0]
-        start, end = match.span()
-        yield (word if word.isascii() else unicodedata.normalize("NFKC", word)).casefold(), start, end
 
 
 def _inked(page: Page) -> tuple[list[str], list[_Ink]]:
@@ -390,7 +386,7 @@ def _inked(page: Page) -> tuple[list[str], list[_Ink]]:
     spans = ((line, span) for line in page.lines for span in line.spans)
     for number, (line, span) in enumerate(spans):
         x0, wide = span.x0, (span.x1 - span.x0) / max(1, len(span.text))
-        for key, start, end in _words(span.text):
-            keys.append(key)
-            inks.append((number, x0 + start * wide, x0 + end * wide, line))
+        atoms = [*atoms_of(span.text)]
+        keys += atom_keys(span.text, atoms)
+        inks += [(number, x0 + start * wide, x0 + end * wide, line) for start, end in atoms]
     return keys, inks

@@ -16,6 +16,7 @@ from catena.formatting.fidelity_alignment import Alignment, align, gaps
 from catena.formatting.fidelity_words import ComparedLine, Kind, Word, Words, markdown_words, source_words
 from catena.model.options import check_options
 from catena.text.headings import heading_number
+from catena.text.words import runs_of
 
 SHINGLE = 4  # words; a run this long is no coincidence
 _CHANGED = 6  # words; a longer difference is an omission and an invention
@@ -476,11 +477,8 @@ def _share(part: Iterable[float], whole: Iterable[float]) -> float:
 
 def _phrases(side: Words, indexes: Sequence[int]) -> Iterator[str]:
     """Give runs of neighbouring words as printed."""
-    start = 0
-    for position in range(1, len(indexes) + 1):
-        if position == len(indexes) or indexes[position] != indexes[position - 1] + 1:
-            yield side.phrase(indexes[start], indexes[position - 1] + 1)
-            start = position
+    for run in runs_of(indexes, lambda one, other: other == one + 1):
+        yield side.phrase(run[0], run[-1] + 1)
 
 
 def _phrase(words: Sequence[Word], most: int = 80) -> str:

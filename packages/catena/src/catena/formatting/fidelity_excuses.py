@@ -12,6 +12,7 @@ from statistics import median
 from catena.formatting.fidelity_alignment import Alignment
 from catena.formatting.fidelity_words import ComparedLine, Word, Words
 from catena.formatting.styled_lines import is_caption, key
+from catena.text.words import runs_of
 
 _PAGE_NAME = re.compile(
     r"(?:page|seite|p\.|pag\.|página|pagina|strona|стр\.|第)\s*+(?:\d{1,4}|[ivxlc]{1,6})\s*+(?:[页頁]\s*+)?"
@@ -185,17 +186,9 @@ def added_titles(answer: Words, aligned: Alignment, most: int, longest: int) -> 
 
 def similar(one: str, other: str) -> bool:
     """Tell if two words of five letters or more differ by one letter, or by two neighbours that changed places."""
-    if min(len(one), len(other)) < 5 or abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    end = 0
-    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
-        end += 1
-    one_rest, other_rest = one[start : len(one) - end], other[start : len(other) - end]
-    swapped = len(one_rest) == 2 and one_rest == other_rest[::-1]
-    return swapped or max(len(one_rest), len(other_rest)) <= 1
+    from rapidfuzz.distance import OSA
+
+    return min(len(one), len(other)) >= 5 and OSA.distance(one, other, score_cutoff=1) <= 1
 
 
 def settled_moves(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
@@ -220,18 +213,12 @@ def _tables(answer: Words) -> Iterator[list[ComparedLine]]:
 
 def moved_runs(aligned: Alignment) -> Iterator[range]:
     """Give the runs of neighbouring words of the answer that are together, but elsewhere, in the source."""
-    start = 0
-    for index in range(1, len(aligned.here) + 1):
-        goes_on = (
-            index < len(aligned.here)
-            and aligned.moved[index]
-            and aligned.moved[index - 1]
-            and aligned.here[index] == aligned.here[index - 1] + 1
-        )
-        if not goes_on:
-            if aligned.moved[start]:
-                yield range(start, index)
-            start = index
+
+    def goes_on(one: int, other: int) -> bool:
+        return other == one + 1 and aligned.here[other] == aligned.here[one] + 1
+
+    for run in runs_of((index for index, is_moved in enumerate(aligned.moved) if is_moved), goes_on):
+        yield range(run[0], run[-1] + 1)
 
 
 def _captions_moved(source: Words, answer: Words, aligned: Alignment) -> set[int]:

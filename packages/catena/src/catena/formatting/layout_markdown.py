@@ -393,12 +393,8 @@ def _verbatim(row: StyledLine, left: float, width: float) -> str:
     for span in row.line.spans:
         column = min(_WIDEST, round((span.x0 - left) / width))
         if text and column <= len(text):
-            apart = span.x0 - _end_of(row, span.x0) > 0.3 * width
+            end = max((other.x1 for other in row.line.spans if other.x0 < span.x0), default=span.x0)
+            apart = span.x0 - end > 0.3 * width
             text += " " if apart and not text.endswith(" ") else ""
         text = text.ljust(column) + span.text.rstrip("\n")
     return text.rstrip()
-
-
-def _end_of(row: StyledLine, x: float) -> float:
-    """Return where the span before the one at x ends."""
-    return max((span.x1 for span in row.line.spans if span.x0 < x), default=x)

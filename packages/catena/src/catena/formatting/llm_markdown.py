@@ -15,6 +15,7 @@ from annotated_types import Ge
 
 from catena import prompts
 from catena.effects import Complete, Completion, Failed, Request, StandIn, Step, approximate_tokens
+from catena.formatting.fidelity_alignment import atom_keys, atoms_of
 from catena.formatting.fidelity_check import Fault, Fidelity, FidelityOptions, FidelityReport, PageFidelity, fidelity
 from catena.formatting.layout_markdown import LayoutOptions, format_layout
 from catena.formatting.source import (
@@ -23,8 +24,6 @@ from catena.formatting.source import (
     SourceText,
     SourceWindow,
     Stretch,
-    atom_keys,
-    atoms_of,
     piece_of,
     placed,
     source_of,
@@ -415,7 +414,7 @@ def _page_starts(piece: AlignedText, source: SourceText) -> tuple[int, ...]:
         offset = piece.atoms[atom][0] if atom < len(piece.atoms) else len(piece.text)
         gap = piece.gap(atom)
         marks = gap.rpartition("\n")[2] if "\n" in gap else ""
-        starts.append(max(offset - len(marks), starts[-1] if starts else 0) if starts else 0)
+        starts.append(max(offset - len(marks), starts[-1]) if starts else 0)
     return tuple(starts)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from catena.formatting.blocks import Compounds, glue
-from catena.formatting.fidelity_alignment import align
+from catena.formatting.fidelity_alignment import align, atom_keys, atoms_of
 from catena.formatting.styled_lines import (
     UNSPACED,
     Measures,
@@ -22,18 +21,6 @@ from catena.formatting.styled_lines import (
     running_rows,
 )
 from catena.model.layout import Layout, Parsed
-
-_ATOM = re.compile(rf"(?=[{UNSPACED}])[^\W_]|(?:(?![{UNSPACED}])[^\W_])+")
-
-
-def atoms_of(text: str) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) of every atom of a text."""
-    return (match.span() for match in _ATOM.finditer(text))
-
-
-def atom_keys(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the keys by which atoms are compared."""
-    return [unicodedata.normalize("NFKC", text[start:end]).casefold() for start, end in spans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +237,11 @@ def _between(left: AlignedText, right: AlignedText, place: int, source_gaps: Seq
 def _unseen(ending: str, opening: str, printed: str) -> str:
     """Return the text that joins two pieces without a common word: rows make one table, other blocks stay apart."""
     ending, opening = ending.rstrip(), opening.lstrip("\n")
-    row = ending.endswith("|") and opening.lstrip().startswith("|")
-    if row:
+    if ending.endswith("|") and opening.lstrip().startswith("|"):
         return f"{ending}\n{opening}"
     if _MARK.match(opening) or ending.endswith("|") or printed.count("\n") > 1:
         return f"{ending}\n\n{opening}"
-    return f"{ending}{'' if not printed.strip(' ') and not printed else ' '}{opening}"
+    return f"{ending}{' ' if printed else ''}{opening}"
 
 
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")

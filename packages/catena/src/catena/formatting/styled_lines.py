@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from catena.model.layout import Layout, Line, Page, Span
 from catena.text.headings import HeadingNumber, heading_number, roman
+from catena.text.words import runs_of
 
 _PITCH = 1.2  # line distance / type size where nothing can be measured
 _ENOUGH = 8  # lines that show where the edges of their column are
@@ -343,13 +344,8 @@ def is_row(line: Line) -> bool:
 
 def _cells(line: Line) -> list[list[Span]]:
     """Return the parts of a line, from left to right, that have white between them as between columns of a table."""
-    cells: list[list[Span]] = []
-    for span in sorted((span for span in line.spans if span.text.strip()), key=lambda span: span.x0):
-        if cells and span.x0 - cells[-1][-1].x1 <= _COLUMN_GAP * line.size:
-            cells[-1].append(span)
-        else:
-            cells.append([span])
-    return cells
+    inked = sorted((span for span in line.spans if span.text.strip()), key=lambda span: span.x0)
+    return list(runs_of(inked, lambda one, two: two.x0 - one.x1 <= _COLUMN_GAP * line.size))
 
 
 def first_word_width(line: Line) -> float:
@@ -482,14 +478,7 @@ def _centre(row: StyledLine) -> float:
 def _by_height(layer: list[_Edge]) -> list[list[_Edge]]:
     """Cluster lines of one zone whose heights differ by at most 3 points from the next."""
     edges = sorted(layer, key=lambda edge: (edge.zone, edge.centre, edge.page))
-    clusters: list[list[_Edge]] = []
-    for edge in edges:
-        last = clusters[-1][-1] if clusters else None
-        if last is not None and last.zone == edge.zone and edge.centre - last.centre <= _ALIKE:
-            clusters[-1].append(edge)
-        else:
-            clusters.append([edge])
-    return clusters
+    return list(runs_of(edges, lambda one, two: one.zone == two.zone and two.centre - one.centre <= _ALIKE))
 
 
 def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> dict[tuple[int, ...], float]:

@@ -7,12 +7,13 @@ is what returns page after page, such as a logo.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from catena.model import Line, RuledTable, is_figure_caption
 from catena.parsing.figure_shapes import RULE, Box, Drawn, Shape, union
+from catena.text.words import runs_of
 
 FigureKind: TypeAlias = Literal["bitmap", "drawing"]
 
@@ -395,16 +396,18 @@ def _bars(straight: Iterable[Shape], lines: Sequence[Box], whole: Box) -> int:
 
 def _islands(boxes: Sequence[Box]) -> list[list[Box]]:
     """Return boxes in groups that touch each other; one that lies wholly inside another does not touch it."""
-    if len(boxes) > _MAX_LINES:
-        return [list(boxes)]
-    left, found = list(boxes), []
+    return [list(boxes)] if len(boxes) > _MAX_LINES else list(_grouped(boxes, _touch))
+
+
+def _grouped(boxes: Iterable[Box], joins: Callable[[Box, Box], bool]) -> Iterator[list[Box]]:
+    """Yield boxes in groups, each of which holds with a box all that it joins."""
+    left = list(boxes)
     while left:
-        island = [left.pop()]
-        for box in island:  # which grows as it is read
-            island += [other for other in left if _touch(box, other)]
-            left = [other for other in left if not _touch(box, other)]
-        found.append(island)
-    return found
+        group = [left.pop()]
+        for box in group:  # which grows as it is read
+            group += [other for other in left if joins(box, other)]
+            left = [other for other in left if not joins(box, other)]
+        yield group
 
 
 def _touch(one: Box, two: Box) -> bool:
@@ -422,31 +425,20 @@ def connects(group: Iterable[Shape]) -> bool:
     boxes = [shape.box for shape in group if shape.kind == "box"]
     marks = [shape.box for shape in group if shape.kind == "ink" and _is_mark(shape)]
     drawn = [shape.box for shape in group if shape.kind == "rule"]
+    level = _joined_lines(((b.top + b.bottom) / 2, b.x0, b.x1) for b in drawn if b.width > b.height)
+    upright = _joined_lines(((b.x0 + b.x1) / 2, b.top, b.bottom) for b in drawn if b.width <= b.height)
     rules, framed = _without_boxes(
-        [Box(x0, y, x1, y) for y, x0, x1 in _joined_lines(_level(box) for box in drawn if box.width > box.height)],
-        [Box(x, y0, x, y1) for x, y0, y1 in _joined_lines(_upright(box) for box in drawn if box.width <= box.height)],
+        [Box(x0, y, x1, y) for y, x0, x1 in level], [Box(x, y0, x, y1) for x, y0, y1 in upright]
     )
     if len(rules) + len(boxes) + len(marks) > _MAX_LINES:
         return False
     islands = _islands(boxes + framed)
-    while rules:
-        net = [rules.pop()]
-        for rule in net:  # which grows as it is read
-            net += [other for other in rules if rule.grown(_ALONG).meets(other)]
-            rules = [other for other in rules if other not in net]
+    for net in _grouped(rules, lambda one, other: one.grown(_ALONG).meets(other)):
         meets = sum(one.grown(_ALONG).meets(two) for place, one in enumerate(net) for two in net[:place])
         ends = [end for rule in net for end in _ends(rule, islands, marks)]
         if len(set(ends)) >= 2 and max(ends) >= 0 and len(ends) > meets - len(net) + 1:
             return True
     return False
-
-
-def _level(box: Box) -> tuple[float, float, float]:
-    return (box.top + box.bottom) / 2, box.x0, box.x1
-
-
-def _upright(box: Box) -> tuple[float, float, float]:
-    return (box.x0 + box.x1) / 2, box.top, box.bottom
 
 
 def _without_boxes(across: Sequence[Box], down: Sequence[Box]) -> tuple[list[Box], list[Box]]:
@@ -561,17 +553,12 @@ def running_text(lines: Sequence[Line], width: float) -> list[bool]:
     usual = _column_widths(lines, width)
     edges = Counter((line.column, round(line.x0)) for line in lines if len(line.text.split()) >= _WORDS)
     margins = {edge for edge, count in edges.items() if count >= _FEWEST}
-    found = [False] * len(lines)
-    start = 0
-    for index in range(1, len(lines) + 1):
-        if index < len(lines) and _follows(lines[index - 1], lines[index]):
-            continue
-        run = lines[start:index]
+    found: list[bool] = []
+    for run in runs_of(lines, _follows):
         wide = sum(_is_filled(line, usual[line.column]) for line in run)
-        prose = wide and (len(run) > 1 or len(run[0].text.split()) >= 3 * _WORDS)
-        if prose or is_figure_caption(run[0].text) or any(_is_sentence(line, margins) for line in run):
-            found[start:index] = [True] * (index - start)
-        start = index
+        prose = wide > 0 and (len(run) > 1 or len(run[0].text.split()) >= 3 * _WORDS)
+        reads = prose or is_figure_caption(run[0].text) or any(_is_sentence(line, margins) for line in run)
+        found += [reads] * len(run)
     return found
 
 

@@ -8,13 +8,14 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import hypot
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pypdfium2 import raw
 
 from catena.parsing.pages import IDENTITY, Matrix, multiply, placed
+from catena.text.words import runs_of
 
 ShapeKind: TypeAlias = Literal["rule", "box", "ink", "image"]
 """A straight line along an axis; a rectangle (corners may be round); any other path or shading; a bitmap."""
@@ -133,13 +134,14 @@ def drawn_on(page: Any, base: Matrix, size: tuple[float, float]) -> Drawn:
         size: width and height of the page as shown.
     """
     reader = _Reader(Box(0.0, 0.0, *size))
-    for child in _objects(page):
+    for child in islice(objects_of(page), MAX_OBJECTS):
         reader.read(child, base, depth=0, group=0)
     return reader.drawn
 
 
-def _objects(page: Any) -> Iterator[Any]:
-    return (raw.FPDFPage_GetObject(page, at) for at in range(min(raw.FPDFPage_CountObjects(page), MAX_OBJECTS)))
+def objects_of(page: Any) -> Iterator[Any]:
+    """Yield the objects of a page, a form as one."""
+    return (raw.FPDFPage_GetObject(page, at) for at in range(raw.FPDFPage_CountObjects(page)))
 
 
 def _children(form: Any) -> Iterator[Any]:
@@ -197,7 +199,7 @@ class _Reader:
         return box if box.width >= 0 and box.height >= 0 else None
 
     def _path(self, handle: Any, base: Matrix, group: int) -> None:
-        inked, solid = _paint(handle)
+        inked, solid = paint_of(handle)
         bounds = bounds_of(handle, base) if inked else None
         if bounds is None:
             return
@@ -261,22 +263,17 @@ def _subpaths(handle: Any, place: Matrix, count: int, *, closed: bool) -> Iterat
 
     The first point comes again at the end of one that is closed, as all are that are filled.
     """
-    points: list[Point] = []
-    curved = False
-    for kind, point, closes in _segments(handle, place, count):
-        if kind == raw.FPDF_SEGMENT_MOVETO:
-            if len(points) > 1:
-                yield [*points, *points[:closed]], curved
-            points, curved = [], False
-        points.append(point)
-        curved = curved or kind == raw.FPDF_SEGMENT_BEZIERTO
-        if closes:
-            points.append(points[0])
-    if len(points) > 1:
-        yield [*points, *points[:closed]], curved
+    for run in runs_of(_segments(handle, place, count), lambda _, following: following[0] != raw.FPDF_SEGMENT_MOVETO):
+        points: list[Point] = []
+        for _, point, closes in run:
+            points.append(point)
+            if closes:
+                points.append(points[0])
+        if len(points) > 1:
+            yield [*points, *points[:closed]], any(kind == raw.FPDF_SEGMENT_BEZIERTO for kind, *_ in run)
 
 
-def _paint(handle: Any) -> tuple[bool, bool]:
+def paint_of(handle: Any) -> tuple[bool, bool]:
     """Return whether a path leaves any mark on white paper, and whether it fills with a colour."""
     fill, is_lined, _ = _draw_mode(handle)
     solid = fill > 0 and _coloured(_colour_of(handle))
@@ -352,7 +349,7 @@ def svg_of(page: Any, base: Matrix, box: Box, picture: Callable[[Box], bytes]) -
     text = raw.FPDFText_LoadPage(page)
     writer, parts, size = _Writer(text, box, picture), list[str](), 0
     try:
-        for child in _objects(page):
+        for child in islice(objects_of(page), MAX_OBJECTS):
             for part in writer.object(child, base, 0):
                 parts.append(part)
                 size += len(part)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -184,10 +183,7 @@ def page_picture(
     request = {"marked": {"password": password, "number": number, "boxes": here, "dpi": dpi}}
     data = file_bytes(path, source=str(path), limits=limits)
     try:
-        events = ask(POOL, request, data, limits)
-        if events[-1]["event"] == "failed":
-            raise _unreadable(events[-1])
-        return b64decode(events[0]["png"])
+        return whole(ask(POOL, request, data, limits))
     except Unreadable as error:
         raise ParseError(str(path), error.state, error.what, error.do_next) from None
 
@@ -226,15 +222,15 @@ def parsed(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> P
     Raises:
         Unreadable: it gave none; why.
     """
-    is_pdf = any(event["event"] == "start" for event in events)
-    return parsed_pdf(events, blank, name) if is_pdf else parsed_text(events, blank, name)
+    is_paged = any(event["event"] == "start" for event in events)
+    return parsed_pdf(events, blank, name) if is_paged else parsed_text(events, blank, name)
 
 
 def whole(events: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the bytes of a file that a reading process has opened.
+    """Return the bytes that a reading process gave: a file that it has opened, or a picture.
 
     Raises:
-        Unreadable: it could not; why.
+        Unreadable: it gave none; why.
     """
     if events[-1]["event"] == "failed":
         raise _unreadable(events[-1])
@@ -242,16 +238,14 @@ def whole(events: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) -> Parsed:
-    """Return the document and its layout.
+    """Return the document and its layout, of events with a "start" among them.
 
     Raises:
         Unreadable: no page gave text: all blank ("empty"), scanned ("no-text"), or what ended the reading.
     """
     end = events[-1]
     failed = end if end["event"] == "failed" else None
-    start = next((event for event in events if event["event"] == "start"), None)
-    if start is None:
-        raise _unreadable(failed)
+    start = next(event for event in events if event["event"] == "start")
     about: Mapping[str, Any] = next((event for event in events if event["event"] == "about"), {})
     labels = [str(label) for label in about.get("labels", ())]
     count = int(start["pages"])
@@ -367,9 +361,7 @@ def _unread(number: int, label: str, note: str) -> Page:
     return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
 
 
-def _unreadable(failed: Mapping[str, Any] | None) -> Unreadable:
-    if failed is None:
-        return Unreadable("malformed", "nothing could be read from it")
+def _unreadable(failed: Mapping[str, Any]) -> Unreadable:
     return Unreadable(str(failed["state"]), str(failed["what"]), str(failed["do_next"]))
 
 
@@ -379,9 +371,11 @@ def parsed_text(events: Sequence[Mapping[str, Any]], blank: Document, name: str)
     Raises:
         Unreadable: it has no text, or what ended the reading.
     """
+    if events[-1]["event"] == "failed":
+        raise _unreadable(events[-1])
     about = next((event for event in events if event["event"] == "text"), None)
-    if about is None or events[-1]["event"] == "failed":
-        raise _unreadable(events[-1] if events[-1]["event"] == "failed" else None)
+    if about is None:  # of a reader that was registered
+        raise Unreadable("malformed", "nothing could be read from it")
     notes = tuple(PageNote(page=1, state="text", why=str(why)) for why in about.get("notes", ()))
     document = replace(
         blank, text="".join(str(event["text"]) for event in events if event["event"] == "piece"),

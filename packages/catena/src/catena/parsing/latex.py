@@ -79,7 +79,8 @@ class _Writer:
     """Collects the words of a block until something ends it, then writes it with its marks."""
 
     def __init__(self, source: str) -> None:
-        self.reader = Reader(source, (frozenset(self._handlers()) | known.INVISIBLE.keys()) - _OF_PACKAGES)
+        self._commands = self._handlers()
+        self.reader = Reader(source, (frozenset(self._commands) | known.INVISIBLE.keys()) - _OF_PACKAGES)
         self.blocks = MarkdownBlocks()
         self.title = self.first_heading = ""
         self.labels: dict[str, str] = {}
@@ -105,7 +106,6 @@ class _Writer:
         self._shift = self._top - highest
         slide = self._shift + known.RANKS["subsection"] + ("\\subsection" in source)
         self._slide = min(6, slide)  # level of its title
-        self._commands = self._handlers()
 
     def run(self) -> None:
         """Read all tokens, and end what is still open."""
@@ -198,8 +198,9 @@ class _Writer:
         self._aside("argument", end)
         opened = len(self._frames)
         if found.kind != "{":
-            self.reader.push([found] if found.kind in {"begin", "end", "par", "}", "fence"} else [])
-            if found.kind not in {"begin", "end", "par", "}", "fence"}:
+            if found.kind in {"begin", "end", "par", "}", "fence"}:
+                self.reader.push([found])
+            else:
                 self._token(found)
             if len(self._frames) == opened:
                 self._close()
@@ -265,18 +266,21 @@ class _Writer:
 
     def _handlers(self) -> dict[str, Callable[[str], None]]:
         handlers: dict[str, Callable[[str], None]] = {
-            **dict.fromkeys(known.RANKS, self._section), **dict.fromkeys(known.DEFINITIONS, self._define),
-            **dict.fromkeys(known.FILES, self._file),
+            **dict.fromkeys(known.RANKS, self._section), **dict.fromkeys(known.FILES, self._file),
+            **dict.fromkeys(known.DEFINITIONS, lambda name: self.reader.define(name)),  # noqa: PLW0108  made later
             **dict.fromkeys(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "vref"), self._refer),
             **dict.fromkeys(("footnote", "thanks", "footnotetext", "endnote"), self._note_below),
             **dict.fromkeys(("\\", "tabularnewline", "cr"), self._break),
-            **dict.fromkeys(("newtheorem",), self._theorem), **dict.fromkeys(known.FRONT, self._in_front),
+            **dict.fromkeys(
+                known.FRONT, lambda name: self._argument(self._front[name].append, behind_option=True)
+            ),
             **dict.fromkeys(("SI", "qty"), self._quantity),
             **dict.fromkeys(("si", "unit"), lambda _: self._words[-1].append(unit(self._in_brackets()))),
             **{written: self._statement for name in known.STATEMENTS for written in _spellings(name)},
         }  # fmt: skip
         return handlers | {
-            "title": self._title, "maketitle": self._make_title, "titlepage": self._make_title,
+            "newtheorem": self._theorem, "title": self._title,
+            "maketitle": self._make_title, "titlepage": self._make_title,
             "frametitle": lambda _: self._slide_title(), "cmidrule": self._rule, "item": self._item,
             "bibitem": self._bibitem, "label": self._label,
             "caption": lambda _: self._argument(self._captioned, behind_option=True),
@@ -289,9 +293,6 @@ class _Writer:
         """Pass over arguments: m for one in braces, o for one in brackets."""
         for kind in arguments:
             self.reader.argument() if kind == "m" else self.reader.optional()
-
-    def _define(self, name: str) -> None:
-        self.reader.define(name)
 
     def _section(self, name: str) -> None:
         self._flush()
@@ -313,9 +314,6 @@ class _Writer:
             self.title = _FOOTNOTE.sub("", self._title_words).strip()
 
         self._argument(titled, behind_option=True)
-
-    def _in_front(self, name: str) -> None:
-        self._argument(self._front[name].append, behind_option=True)
 
     def _make_title(self, _: str) -> None:
         notes, self._footnotes = self._footnotes, []  # below the title, not above it

@@ -187,8 +187,7 @@ def reading_blocks(runs: Sequence[Run]) -> list[RunBlock]:
         return []
     left = min(run.x0 for run in runs)
     size = median(run.size for run in runs)
-    placed = [(order, run) for order, run in enumerate(runs)]
-    return _blocks(_strips(placed, left, size), left, size, 0, 0)
+    return _blocks(_strips([*enumerate(runs)], left, size), left, size, 0, 0)
 
 
 def _strips(placed: Sequence[tuple[int, Run]], left: float, size: float) -> list[_Strip]:

@@ -195,20 +195,12 @@ def _unseen_cells(archive: _Archive) -> Iterator[str]:
 def _sheet_names(archive: _Archive) -> dict[str, str]:
     """Return the name of each sheet of a workbook by the file that holds it, as far as it says so."""
     book, links = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
-    ids: dict[str, str] = {}
-    names: dict[str, str] = {}
-
-    def link(_: str, given: Mapping[str, str]) -> None:
-        ids[given.get("Id", "")] = posixpath.basename(given.get("Target", ""))
-
-    def sheet(name: str, given: Mapping[str, str]) -> None:
-        if name == "sheet" and given.get("id") in ids:
-            names[ids[given["id"]]] = given.get("name", "")
-
-    if {book, links} <= set(archive.names):
-        _read_xml(archive.read(links), link, lambda _: None, lambda _: None)
-        _read_xml(archive.read(book), sheet, lambda _: None, lambda _: None)
-    return names
+    if not {book, links} <= set(archive.names):
+        return {}
+    targets = ((each.given.get("Id", ""), each.given.get("Target", "")) for each in _elements(archive.read(links)))
+    files = {name: posixpath.basename(target) for name, target in targets}
+    sheets = (each.given for each in _elements(archive.read(book)) if each.name == "sheet")
+    return {files[given["id"]]: given.get("name", "") for given in sheets if given.get("id") in files}
 
 
 def _office(data: bytes, kind: Any) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NullObj
 
 from catena.parsing.pdf_content import dictionary, entry, raw_entry
 from catena.parsing.protocol import Unreadable, failure_of, reason
+from catena.text.words import runs_of
 
 MAX_BYTES = 75_000_000  # that a stream may unpack to, as pypdf has it
 MAX_FORMS = 5_000  # of a page
@@ -347,7 +348,8 @@ def rebuilt(objects: Objects, *, own_pages: bool) -> bytes | None:
             at, number = at + len(part), number + 1
     entries[number] = (1, at, 0)
     rows = b"".join(struct.pack(">BIH", *entries[each]) for each in sorted(entries))
-    index = b" ".join(b"%d %d" % run for run in _runs(sorted(entries)))
+    runs = runs_of(sorted(entries), lambda one, other: other == one + 1)
+    index = b" ".join(b"%d %d" % (run[0], len(run)) for run in runs)
     head = b"/Type /XRef /Size %d /W [1 4 2] /Index [%s] /Root %d 0 R" % (number + 1, index, root)
     parts.append(
         b"%d 0 obj\n<< %s /Length %d >>\nstream\n%s\nendstream\nendobj\n" % (number, head, len(rows), rows)
@@ -363,12 +365,3 @@ def _ending(objects: Objects) -> bytes:
     if b"endobj" in rest:
         return b"\n"
     return b"\nendstream\nendobj\n" if b"stream" in rest else b"\nendobj\n"
-
-
-def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield first number and length of each run of numbers that follow each other."""
-    first = 0
-    for place in range(1, len(numbers) + 1):
-        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
-            yield numbers[first], place - first
-            first = place

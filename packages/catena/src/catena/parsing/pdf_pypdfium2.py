@@ -21,7 +21,7 @@ from pypdfium2 import raw
 
 from catena.model.layout import Line, Page, PageState
 from catena.parsing.figure_regions import Region, find_regions, without_decorations
-from catena.parsing.figure_shapes import Box, drawn_on, svg_of
+from catena.parsing.figure_shapes import Box, bounds_of, drawn_on, objects_of, paint_of, svg_of
 from catena.parsing.lines import page_lines
 from catena.parsing.pages import (
     IDENTITY,
@@ -36,7 +36,6 @@ from catena.parsing.pages import (
     failed_page,
     locked,
     page_frame,
-    placed,
     shown_box,
 )
 from catena.parsing.protocol import Unreadable, reason
@@ -177,8 +176,8 @@ _FADED = bytes(round(0.35 * value) for value in range(256))  # blue of what is m
 
 def marked_page(
     data: bytes, password: str | None, number: int, boxes: Sequence[Sequence[float]], dpi: float
-) -> dict[str, Any]:
-    """Return a page as the event "picture", with what is in the boxes marked in yellow.
+) -> bytes:
+    """Return a page as PNG, with what is in the boxes marked in yellow.
 
     Args:
         data: the file.
@@ -200,8 +199,7 @@ def marked_page(
         for y in range(max(0, round(top * scale) - 1), min(bitmap.height, round(bottom * scale) + 1)):
             blue = slice(y * bitmap.stride + 3 * left + 2, y * bitmap.stride + 3 * right, 3)
             pixels[blue] = pixels[blue].translate(_FADED)
-    shown, _, _ = png(bytes(pixels), bitmap.width, bitmap.height, stride=bitmap.stride, photo=False)
-    return {"event": "picture", "png": base64.b64encode(shown).decode("ascii")}
+    return png(bytes(pixels), bitmap.width, bitmap.height, stride=bitmap.stride, photo=False)[0]
 
 
 def png(pixels: bytes, width: int, height: int, *, stride: int, photo: bool) -> tuple[bytes, int, int]:
@@ -214,23 +212,13 @@ def png(pixels: bytes, width: int, height: int, *, stride: int, photo: bool) -> 
         stride: bytes from one row to the next.
         photo: whether neighbouring rows are alike rather than equal.
     """
-    row = 3 * width
-    body = pixels if stride == row else b"".join(pixels[y * stride : y * stride + row] for y in range(height))
+    rows = np.frombuffer(pixels, np.uint8).reshape(height, stride)[:, : 3 * width]
     if photo:
-        body = _minus(body, bytes(row) + body[:-row])
-    kind = b"\x02" if photo else b"\x00"
-    lines = b"".join(kind + body[y * row : (y + 1) * row] for y in range(height))
+        rows = np.diff(rows, axis=0, prepend=np.uint8(0))
+    lines = np.insert(rows, 0, 2 if photo else 0, axis=1).tobytes()
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, red green blue
     parts = (_part(b"IHDR", header), _part(b"IDAT", zlib.compress(lines, 6)), _part(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts), width, height
-
-
-def _minus(left: bytes, right: bytes) -> bytes:
-    """Return left - right modulo 256, byte by byte: one subtraction of two long numbers without a borrow."""
-    high = int.from_bytes(b"\x80" * len(left), "big")
-    a, b = int.from_bytes(left, "big"), int.from_bytes(right, "big")
-    difference = ((a | high) - (b & ~high)) ^ ((a ^ ~b) & high)
-    return difference.to_bytes(len(left), "big")
 
 
 def _part(name: bytes, data: bytes) -> bytes:
@@ -326,32 +314,17 @@ def open_pdf(data: bytes, password: str | None) -> Any:
 
 def _filled(page: Any, base: Matrix) -> Iterator[PageBox]:
     """Yield where something is painted on a page that is not white; of a form, what is in it is not looked at."""
-    sides = [ctypes.c_float() for _ in range(4)]
-    mode, stroke = ctypes.c_int(), ctypes.c_int()
-    for index in range(raw.FPDFPage_CountObjects(page)):
-        shown = raw.FPDFPage_GetObject(page, index)
-        kind = raw.FPDFPageObj_GetType(shown)
-        if kind == raw.FPDF_PAGEOBJ_TEXT or not raw.FPDFPageObj_GetBounds(shown, *sides):
-            continue
-        if kind == raw.FPDF_PAGEOBJ_PATH:
-            raw.FPDFPath_GetDrawMode(shown, mode, stroke)
-            if mode.value == 0 or _is_white(raw.FPDFPageObj_GetFillColor, shown)[0]:
-                continue
-        yield placed(base, *(side.value for side in sides))
-
-
-def _is_white(asked: Callable[..., Any], *of: Any) -> tuple[bool, float]:
-    """Return whether a colour of PDFium is white, and its alpha, from 0 to 1."""
-    parts = [ctypes.c_uint(0), ctypes.c_uint(0), ctypes.c_uint(0), ctypes.c_uint(255)]
-    asked(*of, *parts)
-    return all(part.value >= 255 * WHITE for part in parts[:3]), parts[3].value / 255
+    for shown in objects_of(page):
+        kind, bounds = raw.FPDFPageObj_GetType(shown), bounds_of(shown, base)
+        paints = paint_of(shown)[1] if kind == raw.FPDF_PAGEOBJ_PATH else kind != raw.FPDF_PAGEOBJ_TEXT
+        if paints and bounds is not None:
+            yield bounds
 
 
 def _shows(page: Any, textpage: Any) -> bool:
     """Return whether something is on a page without text that could be read: anything but spaces."""
-    objects = [raw.FPDFPage_GetObject(page, index) for index in range(raw.FPDFPage_CountObjects(page))]
-    drawn = any(raw.FPDFPageObj_GetType(each) != raw.FPDF_PAGEOBJ_TEXT for each in objects)
-    return drawn or (bool(objects) and raw.FPDFText_CountChars(textpage) == 0)
+    kinds = set(map(raw.FPDFPageObj_GetType, objects_of(page)))
+    return bool(kinds - {raw.FPDF_PAGEOBJ_TEXT}) or (bool(kinds) and raw.FPDFText_CountChars(textpage) == 0)
 
 
 def _bulk(function: Any, returns: Any, *takes: Any) -> Callable[..., Any]:

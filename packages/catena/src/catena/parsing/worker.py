@@ -70,7 +70,7 @@ def _answer(request: Mapping[str, Any], replies: IO[bytes]) -> bool:
             from catena.parsing.pdf_pypdfium2 import marked_page
 
             cap_seconds(limits.seconds)
-            write_frame(replies, marked_page(request.get("data", b""), **request["marked"]))
+            write_frame(replies, {"event": "bytes"}, marked_page(request.get("data", b""), **request["marked"]))
         else:
             _send_document(request, request.get("data", b""), limits, replies)
     except Exception as error:  # all that a parser raises is named here, and nowhere else

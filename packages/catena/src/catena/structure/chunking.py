@@ -304,14 +304,12 @@ def cut_fixed(
     text = document.text
     if sections is None:
         return assemble(document, (ChunkSpan(*span) for span in _sentences(text, (0, len(text)), tokens, count)))
-    return assemble(
-        document,
-        (
-            ChunkSpan(start, end, "text", section, heading_metadata(text, section))
-            for section in sections
-            for start, end in _sentences(text, (section.start, section.end), tokens, count)
-        ),
+    pieces = (
+        ChunkSpan(start, end, "text", section, heading_metadata(text, section))
+        for section in sections
+        for start, end in _sentences(text, (section.start, section.end), tokens, count)
     )
+    return assemble(document, pieces)
 
 
 def _sentences(text: str, span: Span, limit: int, count: Counter) -> Iterator[Span]:

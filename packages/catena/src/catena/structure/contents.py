@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -541,38 +542,27 @@ class _Chosen(NamedTuple):
 def _best(fitting: Sequence[Sequence[tuple[int, _TitlePlace]]]) -> Aligned:
     """Return the heaviest ascending assignment; of equal ones the one that ends earliest in the text.
 
-    A Fenwick tree over the places holds the best chain that ends at or before each, so that the whole takes
-    time n log n for n pairs. The places of one entry come last first: none can follow another of its own.
+    Of all chains those are kept that are heavier than any that ends before them. The places of one entry come last
+    first: none can follow another of its own.
     """
-    order = {start: i for i, start in enumerate(sorted({p.heading.start for row in fitting for _, p in row}), 1)}
-    tree: list[_Chosen | None] = [None] * (len(order) + 1)
+    chains: list[_Chosen] = []  # where they end ascends, as their weights do
     for entry, row in enumerate(fitting):
         for weight, place in row:
-            index = order[place.heading.start]
-            before = _upto(tree, index - 1)
+            at = bisect_left(chains, place.heading.start, key=_end_of)
+            before = chains[at - 1] if at else None
             chain = _Chosen((before.total if before else 0) + weight, entry, place, before)
-            while index < len(tree):
-                tree[index] = _heavier(tree[index], chain)
-                index += index & -index
+            last = at
+            while last < len(chains) and chains[last].total <= chain.total:
+                last += 1
+            if last > at or at == len(chains) or _end_of(chains[at]) > _end_of(chain):
+                chains[at:last] = [chain]
     found: dict[int, _TitlePlace] = {}
-    chain_end = _upto(tree, len(order))
-    while chain_end is not None:
-        found[chain_end.entry] = chain_end.place
-        chain_end = chain_end.before
+    chosen = chains[-1] if chains else None
+    while chosen is not None:
+        found[chosen.entry] = chosen.place
+        chosen = chosen.before
     return found
 
 
-def _upto(tree: Sequence[_Chosen | None], index: int) -> _Chosen | None:
-    best: _Chosen | None = None
-    while index > 0:
-        there = tree[index]
-        best = best if there is None else _heavier(best, there)
-        index -= index & -index
-    return best
-
-
-def _heavier(one: _Chosen | None, other: _Chosen) -> _Chosen:
-    """Return the heavier of two chains; of equal ones the one that ends earlier, of those `one`."""
-    if one is None or (other.total, -other.place.heading.start) > (one.total, -one.place.heading.start):
-        return other
-    return one
+def _end_of(chain: _Chosen) -> int:
+    return chain.place.heading.start

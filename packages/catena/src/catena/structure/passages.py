@@ -23,6 +23,7 @@ from catena.model.values import View
 from catena.structure.blocks import Block, blocks_of
 from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
 from catena.structure.division import LEVELS, Counter, Span, blank_lines, divide, items, tables_in, units
+from catena.structure.headings import tree_of
 from catena.structure.views import body_of, headed_views, is_contents, searchable
 from catena.text.tables import TableGrid, header_at
 from catena.text.words import count_tokens, sentence_ends
@@ -145,42 +146,20 @@ def passage_views(
 
 def _alone(chunk: Chunk, document: Document | None) -> tuple[Document, list[Section]]:
     """Return a chunk as a document of one section: what another chunker tore apart is not put together again."""
-    size = len(chunk.text)
     media_type = document.media_type if document is not None else "text/markdown"
-    section = Section(
-        id=chunk.id,
-        document_id=chunk.document_id,
-        position=0,
-        level=0,
-        title=chunk.path[-1] if chunk.path else "",
-        path=chunk.path,
-        start=0,
-        body_start=0,
-        end=size,
-        tree_end=size,
-    )
-    return Document(id=chunk.document_id, text=chunk.text, media_type=media_type), [section]
+    alone = Document(id=chunk.document_id, text=chunk.text, media_type=media_type)
+    return alone, [replace(section, path=chunk.path) for section in tree_of(alone, [])]
 
 
 def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
     """Return a slice of a chunk as a slice of its document."""
-    start, end = chunk.start + passage.start, chunk.start + passage.end
-    place = document.pages_of(start, end) if document is not None else chunk.place
-    lines = None
-    if chunk.lines is not None and passage.lines is not None:
-        lines = (chunk.lines[0] - 1 + passage.lines[0], chunk.lines[0] - 1 + passage.lines[1])
+    made = slice_of(chunk, passage.start, passage.end)
+    place = document.pages_of(made.start, made.end) if document is not None else chunk.place
     bare = {} if body_of(passage).strip() else {HEADING_ONLY: True}
     return replace(
-        passage,
-        id=span_id(chunk.document_id, PASSAGE, start, end),
-        start=start,
-        end=end,
-        section=chunk.section,
-        pages=place.pages,
-        page_labels=place.page_labels,
-        lines=lines,
+        made, position=passage.position, kind=passage.kind, pages=place.pages, page_labels=place.page_labels,
         metadata={**chunk.metadata, **passage.metadata, **bare},
-    )
+    )  # fmt: skip
 
 
 def section_of(sections: Sequence[Section], chunk: Chunk) -> Section:

@@ -234,26 +234,6 @@ def _described(value: object) -> str:
     return _clipped(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
 
 
-def _rebased(found: list[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
-    moved, moves = rebased(found, first, last)
-    by_place = {section.place: section for section in found}
-    after = {section.place: section for section in moved}
-    for place, shift in moves:
-        if place is None:
-            kind: RepairKind = "one_based" if shift == -1 else "window_relative"
-            note(kind, None, "lines " + _starts(found), "lines " + _starts(moved))
-        else:
-            note("window_relative", place, _span(by_place[place]), _span(after[place]))
-    return moved
-
-
-class _Move(NamedTuple):
-    """Number added to the lines of the section at `place`, or of all sections (None)."""
-
-    place: int | None
-    shift: int
-
-
 def _starts(sections: Sequence[_NumberedSection]) -> str:
     return ", ".join(_clipped(section.end if section.start is None else section.start) for section in sections[:12])
 
@@ -263,9 +243,7 @@ def _span(section: _NumberedSection) -> str:
     return f"lines {start} to {end}"
 
 
-def rebased(
-    sections: Sequence[_NumberedSection], first: int, last: int
-) -> tuple[list[_NumberedSection], list[_Move]]:
+def _rebased(found: list[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
     """Return the sections with numbers that count from the window's own beginning moved to where they belong.
 
     A number fits when it is one of the lines first to last; an end may lie one beyond, as where ends are exclusive.
@@ -278,15 +256,16 @@ def rebased(
     Where only some sections do not fit, each is moved by `first` if it is then between its neighbours
     in the answer; else it is left as it is, because a section that began before the window looks alike.
     """
-    starts = [section.start for section in sections if section.start is not None]
-    ends = [section.end for section in sections if section.end is not None]
-    if not starts and not ends:
-        return list(sections), []
-    shift = _whole_shift(starts, ends, first, last)
-    if shift is not None:
-        moved = [_moved(section, shift) for section in sections]
-        return moved, [_Move(None, shift)] if shift else []
-    return _one_by_one(sections, first, last)
+    starts = [section.start for section in found if section.start is not None]
+    ends = [section.end for section in found if section.end is not None]
+    shift = _whole_shift(starts, ends, first, last) if found else 0
+    if shift is None:
+        return _one_by_one(found, first, last, note)
+    moved = [_moved(section, shift) for section in found]
+    if shift:
+        kind: RepairKind = "one_based" if shift == -1 else "window_relative"
+        note(kind, None, "lines " + _starts(found), "lines " + _starts(moved))
+    return moved
 
 
 def _whole_shift(starts: list[int], ends: list[int], first: int, last: int) -> int | None:
@@ -314,12 +293,9 @@ def _whole_shift(starts: list[int], ends: list[int], first: int, last: int) -> i
     return max(possible, key=score, default=None)  # the first of equals
 
 
-def _one_by_one(
-    sections: Sequence[_NumberedSection], first: int, last: int
-) -> tuple[list[_NumberedSection], list[_Move]]:
+def _one_by_one(sections: Sequence[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
     length = last - first + 1
     found = list(sections)
-    moves: list[_Move] = []
     following = _following_starts(sections, first, last)
     before = first - 1
     for index, section in enumerate(sections):
@@ -332,10 +308,10 @@ def _one_by_one(
             end += first
         if (start, end) != (section.start, section.end):
             found[index] = section._replace(start=start, end=end)
-            moves.append(_Move(section.place, first))
+            note("window_relative", section.place, _span(section), _span(found[index]))
         if start is not None and first <= start <= last:
             before = start
-    return found, moves
+    return found
 
 
 def _following_starts(sections: Sequence[_NumberedSection], first: int, last: int) -> list[int]:

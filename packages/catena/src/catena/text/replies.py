@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from catena.text.loose_json import JsonValue, json_string, json_values
+from catena.text.words import runs_of
 
 T = TypeVar("T")
 
@@ -281,15 +282,11 @@ def last_placed(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3)
 
 def _last_first(text: str) -> Iterator[tuple[int, Any]]:
     """Yield the values of a text with their places, the last first; before them, each run of their kind as a list."""
-    runs: list[list[JsonValue]] = []
-    for value in json_values(text):
-        before = runs[-1][-1] if runs else None
-        alike = before is not None and type(before.data) is type(value.data)
-        if before is not None and alike and not text[before.end : value.start].strip(" \t\r\n,"):
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    for run in reversed(runs):
+
+    def goes_on(one: JsonValue, other: JsonValue) -> bool:
+        return type(one.data) is type(other.data) and not text[one.end : other.start].strip(" \t\r\n,")
+
+    for run in reversed(list(runs_of(json_values(text), goes_on))):
         if len(run) > 1:
             yield run[0].start, [value.data for value in run]
         yield from ((value.start, value.data) for value in reversed(run))

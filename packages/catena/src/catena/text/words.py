@@ -1,6 +1,6 @@
-"""Divide texts into words, tokens and sentences, and bring critical terms into one form, in any language.
+"""Divide texts into words, tokens and sentences, sequences into runs, and bring critical terms into one form.
 
-No stop list, no stemmer, no dictionary. Letters are compared after NFKC and
+It works in any language: no stop list, no stemmer, no dictionary. Letters are compared after NFKC and
 case folding, so that "ﬁ", "ＡＢＣ" and "STRASSE" meet "fi", "abc" and "straße".
 """
 
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # Scripts written without spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han.
 UNSPACED = (
@@ -289,3 +292,20 @@ def _is_no_stop(text: str, start: int, stop: int, after: int) -> bool:
     line_begins = found is not None and text[max(start, stop - 24) : found.start()].rpartition("\n")[2].strip() == ""
     is_initial, is_ordinal = len(word) == 1 and word.isalpha(), word.isdigit() and line_begins
     return bool(_ABBREVIATION.fullmatch(word)) or is_initial or is_ordinal
+
+
+def runs_of(items: Iterable[T], joins: Callable[[T, T], bool]) -> Iterator[list[T]]:
+    """Yield runs of items, in order: each item of a run but the first joins the one before it.
+
+    Args:
+        items: any.
+        joins: tells of an item and the next one whether that goes on with it.
+    """
+    run: list[T] = []
+    for item in items:
+        if run and not joins(run[-1], item):
+            yield run
+            run = []
+        run.append(item)
+    if run:
+        yield run
