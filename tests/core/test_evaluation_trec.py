@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.evaluation import evaluate, read_qrels
-from catena.evaluation.judgements import read_run, write_qrels, write_run
+from catena.evaluation import evaluate, read_qrels, read_run, write_qrels, write_run
 from catena.model import EvaluationError
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(

@@ -47,6 +47,9 @@ from .evidence import item_recall as item_recall
 from .judgements import Ranked as Ranked
 from .judgements import ranked_ids as ranked_ids
 from .judgements import read_qrels as read_qrels
+from .judgements import read_run as read_run
+from .judgements import write_qrels as write_qrels
+from .judgements import write_run as write_run
 from .log_rank_measure import LogRankRules as LogRankRules
 from .log_rank_measure import LogRankScore as LogRankScore
 from .log_rank_measure import MeanLogRankIndex as MeanLogRankIndex

@@ -281,8 +281,7 @@ def _covered(candidates: Candidates, idf: NDArray[np.float32]) -> NDArray[np.flo
     joined = (candidates.weights > 0).any(axis=1)
     if joined.any():
         held[joined] |= candidates.path.counts[candidates.froms[joined]] > 0
-    share: NDArray[np.float32] = held @ (idf / (idf.sum() or np.float32(1.0)))
-    return share
+    return np.asarray(held @ (idf / (idf.sum() or np.float32(1.0))), dtype=np.float32)
 
 
 @lru_cache(maxsize=64)  # of one question it is wanted at each hop

@@ -413,15 +413,15 @@ def _with_raised(handle: int, text: str, codes: NDArray[np.uint32]) -> str:
     """
     is_digit = (codes >= ord("0")) & (codes <= ord("9"))
     asked = np.flatnonzero(is_digit & ~np.append(is_digit[1:], False))
-    high = asked[:0]
+    high = asked
     for _ in range(2):
+        if not len(high):
+            return text
         boxes, origins = np.zeros((len(asked), 4)), np.zeros((len(asked), 2))  # left, right, bottom, top
         _filled_in(_inked_box, handle, asked, boxes, 4)
         _filled_in(_origin, handle, asked, origins, 2)
         above = boxes[:, 2] - origins[:, 1]
         high = asked[above > _RAISED * (boxes[:, 3] - boxes[:, 2])]
-        if not len(high):
-            return text
         asked = np.flatnonzero(is_digit)
     made = list(text)
     for index in high.tolist():
