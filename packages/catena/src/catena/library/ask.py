@@ -541,7 +541,7 @@ def _told_apart(found: Found, held: Holdings = _NOTHING) -> Found:
     pieces: dict[str, Piece] = {}
     _changed(found, lambda piece: pieces.setdefault(piece.document_id, piece))
     named = {name: (str(of.metadata.get(TITLE, "")), str(of.metadata.get(SOURCE, ""))) for name, of in pieces.items()}
-    files = {name: file for name, file in {**told_apart(named), **held.told_apart}.items() if name in pieces}
+    files = told_apart(named) | {name: held.told_apart[name] for name in pieces if name in held.told_apart}
 
     def told(piece: Piece) -> Piece:
         file = files.get(piece.document_id)
