@@ -34,7 +34,7 @@ from langchain_catena.places import Passages, PlaceKeys, to_linked
 
 
 def method(thing: object, name: str, *given: Any, purpose: str = "store", **options: Any) -> Step[Any]:
-    """ForeignCall a method of one of LangChain's objects, or await its twin, whose name has an "a" in front."""
+    """Call a method of one of LangChain's objects, or await its twin, whose name has an "a" in front."""
     do, ado = (partial(getattr(thing, each), *given, **options) for each in (name, f"a{name}"))
     return called(do, ado, purpose=purpose)
 
