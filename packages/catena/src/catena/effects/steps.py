@@ -117,7 +117,7 @@ class Search:
 
     route: str
     query: str
-    k: int
+    k: int  # hits at most; fewer say that the route has no others
     vector: Any = None  # shape (dim,), for routes that compare vectors
     view: str | None = None  # kind of view to search; None leaves it to the route
     where: Where | None = None

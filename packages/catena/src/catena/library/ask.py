@@ -11,8 +11,10 @@ None for an option means its default, everywhere. What the library holds is aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 from catena.answering import (
@@ -455,14 +457,15 @@ def boxes_step(found: Cited, quote: str = "") -> Step[tuple[PageBox, ...]]:
 
 
 Piece: TypeAlias = Chunk | Segment
-_HELD = ("hits", "ranking", "chains", "hops", "segments", "segment", "chunk")  # fields on the way to a piece
+_HELD = ("hits", "ranking", "chains", "hops", "segments", "segment", "chunk")
 
 
 def boxed(asked: Step[Found]) -> Step[Found]:
     """Return what was found with the boxes of its chunks or segments, as far as they do not say them already."""
     found: Found = yield from asked
     pieces: dict[tuple[str, int, int], Piece] = {}
-    _changed(found, lambda piece: pieces.setdefault(_span(piece), piece))
+    for piece in _pieces(found):
+        pieces.setdefault(_span(piece), piece)
     spans = tuple(span for span, piece in pieces.items() if not piece.boxes)
     places = (yield from ask_if_known(FetchPlaces(spans=spans))) if spans else None
     known = {span: place.boxes for span, place in zip(spans, places or (), strict=places is not None)}
@@ -476,8 +479,22 @@ def _changed(found: Any, change: Callable[[Piece], Piece]) -> Any:
         return change(found)
     if isinstance(found, tuple):
         return tuple(_changed(each, change) for each in found)
-    held = (each.name for each in fields(found) if each.name in _HELD)
-    return replace(found, **{name: _changed(getattr(found, name), change) for name in held})
+    return replace(found, **{name: _changed(getattr(found, name), change) for name in _on_the_way(type(found))})
+
+
+def _pieces(found: Any) -> Iterator[Piece]:
+    """Yield the chunks and segments of a result of a search."""
+    if isinstance(found, Chunk | Segment):
+        yield found
+    else:
+        parts = found if isinstance(found, tuple) else (getattr(found, name) for name in _on_the_way(type(found)))
+        yield from chain.from_iterable(map(_pieces, parts))
+
+
+@cache
+def _on_the_way(kind: type) -> tuple[str, ...]:
+    """Return the fields of a kind of result that lead to its chunks or segments."""
+    return tuple(each.name for each in fields(kind) if each.name in _HELD)
 
 
 def _span(piece: Piece) -> tuple[str, int, int]:
@@ -538,8 +555,7 @@ def _held(
 
 def _told_apart(found: Found, held: Holdings = _NOTHING) -> Found:
     """Return what was found with what tells documents of one title apart: of the store, or else of what was found."""
-    pieces: dict[str, Piece] = {}
-    _changed(found, lambda piece: pieces.setdefault(piece.document_id, piece))
+    pieces = {piece.document_id: piece for piece in _pieces(found)}
     named = {name: (str(of.metadata.get(TITLE, "")), str(of.metadata.get(SOURCE, ""))) for name, of in pieces.items()}
     files = told_apart(named) | {name: held.told_apart[name] for name in pieces if name in held.told_apart}
 

@@ -286,7 +286,8 @@ def _merged(
             if hit.chunk.id in found:
                 chunks.setdefault(hit.chunk.id, hit.chunk)
                 ways = hit.provenance or (Provenance(route=route, rank=rank, score=hit.score),)
-                found[hit.chunk.id] += (replace(way, share=shares[hit.chunk.id][route]) for way in ways)
+                share = shares[hit.chunk.id][route]
+                found[hit.chunk.id] += (replace(way, share=share) for way in ways)
     merged = (Hit(chunks[chunk_id], scores[chunk_id], tuple(ways)) for chunk_id, ways in found.items())
     counted = {route for by_route in shares.values() for route, share in by_route.items() if share}
     left_out = tuple(route for route in sorted(rankings) if rankings[route].hits and route not in counted)

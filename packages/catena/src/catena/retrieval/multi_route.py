@@ -203,13 +203,16 @@ def _answered(request: Search) -> Step[Ranking]:
 def completed(
     found: Mapping[str, tuple[Search, Ranking]], on_route_error: OnRouteError
 ) -> Step[tuple[dict[str, Ranking], list[Degraded]]]:
-    """Return the rankings with the chunks added that only other routes had found, with their true scores."""
+    """Return the rankings with the chunks added that only other routes had found, with their true scores.
+
+    A route that gave fewer than it was asked for has no score for any other.
+    """
     ids = {name: {hit.chunk.id for hit in ranking.hits} for name, (_, ranking) in found.items()}
     candidates = set().union(*ids.values())
     requests = {
         name: replace(request, k=len(missing), among=missing)
-        for name, (request, _) in found.items()
-        if (missing := tuple(sorted(candidates - ids[name])))
+        for name, (request, ranking) in found.items()
+        if len(ranking.hits) >= request.k and (missing := tuple(sorted(candidates - ids[name])))
     }
     more, failures = yield from side_by_side(
         {name: _answered(request) for name, request in requests.items()}, on_route_error

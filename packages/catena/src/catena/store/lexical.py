@@ -105,7 +105,7 @@ class TantivySearcher:
             return Scored.nothing()
         few = allowed if allowed is not None and len(allowed) <= _SET else None
         asked = self._query(words, few, documents if few is None else None)
-        limit = min((k if few is None else len(few)) + 1, self.size)
+        limit = min((2 * k if few is None else len(few)) + 1, self.size)  # twice: look-alikes often tie at the border
         while True:
             hits = self._searcher.search(asked, limit=limit, count=False).hits
             at = [address for _, address in hits]

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import partial, reduce
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from catena.effects import FindNames, NamesFound, Search
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale, Where, told_apart
+from catena.model import NO_DOCUMENTS, Chunk, Degraded, Hit, Provenance, Ranking, Scale, Where, told_apart
 from catena.model.errors import LibraryBusyError, LibraryError, ParameterError
 from catena.model.filters import MOST_VALUES, compiled, distinct
 from catena.model.ids import digest
@@ -186,12 +187,15 @@ class Routes:
             _log.warning("%s", error)
 
     def search(self, request: Search) -> Ranking:
-        """Return the ranking that a request asks for."""
+        """Return the ranking that a request asks for; of a library without documents it says so."""
         route = self._route(request)
         with self.reading() as (connection, state):
             for _ in range(2):
                 if (ranking := self._rank(request, route, connection, state)) is not None:
-                    return ranking
+                    if ranking.hits or len(self._all_keys(connection, state)):
+                        return ranking
+                    empty = Degraded(f"library {self._connections.path.name!r}", NO_DOCUMENTS)
+                    return replace(ranking, degraded=(empty,))
         what = "an index cannot be read although it was just written; all documents are kept"
         raise LibraryError(str(self._connections.path), what, "whether the disk is sound")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 
 from catena.effects import FetchChunks, FetchText, FindNames, Holdings, Inspect, NamesFound, Search
-from catena.model import LOOKED_AT, NO_DOCUMENTS, Chunk, Degraded, Entry, Figure, ParameterError, ViewVectors, meant
+from catena.model import LOOKED_AT, Chunk, Entry, Figure, ParameterError, ViewVectors, meant
 from catena.model.errors import DuplicateDocumentError, LibraryError, ModelMismatchError, UnknownDocumentError
 from catena.model.values import Document, Outcome, Place, Ranking, View, placed_in
 from catena.store import contents as listing
@@ -155,10 +155,7 @@ class LibraryStore:
             ParameterError: unknown route, k below 0, or a vector that is missing, of another length or not finite.
             FilterError: the filter is malformed.
         """
-        ranking = self._routes.search(request)
-        if not ranking.hits and not self.document_count():
-            return replace(ranking, degraded=(Degraded(f"library {self.path.name!r}", NO_DOCUMENTS),))
-        return ranking
+        return self._routes.search(request)
 
     def names(self, request: FindNames) -> NamesFound:
         """Return which documents a question names, and what looks like a name but is none that is known here."""
