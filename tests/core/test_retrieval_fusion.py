@@ -49,8 +49,8 @@ def test_score_fusion_is_hiqas_formula() -> None:
 @pytest.mark.parametrize(
     ("dense", "lexical", "share"),
     [
-        ("cab", "abcd", 1 / 3),  # all of its hits are among those of the words
-        ("axyz", "ab", 0.25 / 2.25),
+        ("cab", "abcd", 0.4),  # all of its hits are among those of the words
+        ("axyz", "ab", 0.25 / 1.75),
         ("klmnopqrsta", "a", 0.0),  # beyond the first ten
         ("xyz", "abc", 0.0),  # an embedder that finds others counts for nothing
         ("abc", "", 1.0),  # where no word is found, meaning decides

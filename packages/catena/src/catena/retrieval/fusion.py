@@ -135,7 +135,7 @@ _FIRST = 10  # hits of each route that are compared
 
 
 def dense_share(rankings: Mapping[str, Ranking]) -> float:
-    """Return how much the dense route counts against the lexical one for a question: `o / (2 + o)`, in [0, 1/3].
+    """Return how much the dense route counts against the lexical one for a question: `o / (1.5 + o)`, in [0, .4].
 
     o is the share of its first ten hits that are among the lexical route's first ten. An embedder that cannot tell
     these texts apart, as one that does not know their language, finds others than the words do, and counts for
@@ -149,7 +149,7 @@ def dense_share(rankings: Mapping[str, Ranking]) -> float:
         return 0.0 if words else 1.0
     by_words = {hit.chunk.id for hit in words}
     agreed = sum(hit.chunk.id in by_words for hit in meaning) / len(meaning)
-    return agreed / (2.0 + agreed)
+    return agreed / (1.5 + agreed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
