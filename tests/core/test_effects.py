@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,6 @@ def upper(request: Complete) -> str:
 # What a step gets
 
 
-def test_replies_come_in_the_order_of_the_requests(drive):
-    prompts = [f"p{i}" for i in range(50)]
-    assert drive(texts(*prompts), Services(llm=FakeLLM(upper))) == [p.upper() for p in prompts]
-
-
 def test_each_service_answers_its_type_of_request(drive):
     services = Services(
         llm=FakeLLM(upper),
@@ -92,8 +88,11 @@ def test_each_service_answers_its_type_of_request(drive):
         Describe(image=b"123", prompt="look"),
         Recognise(texts=("Acme's HX-210 and HX-200, HX-210", ""), labels=("product",)),
         Search(route="dense", query="q", k=3, vector=np.zeros(2)),
+        Embed(texts=()),
+        Embed(texts=(), kind="query"),
+        Rate(query="q", texts=()),
     ]
-    text, rows, query, scores, caption, names, ranking = drive(ask(requests), services)
+    text, rows, query, scores, caption, names, ranking, *of_nothing = drive(ask(requests), services)
     assert text.text == "A"
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, [[1, 0], [0, 1]], atol=1e-6)
@@ -102,6 +101,7 @@ def test_each_service_answers_its_type_of_request(drive):
     assert caption == "look 3"
     assert names == (("HX-210", "HX-200"), ())
     assert ranking == Ranking((), Scale.SIMILARITY)
+    assert [getattr(each, "shape", each) for each in of_nothing] == [(0, 2), (0, 2), ()]
 
 
 def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive):
@@ -286,16 +286,15 @@ def test_context_variables_reach_the_services(drive):
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.text("ab 1é\n", min_size=1).filter(str.strip), max_size=12), st.integers(1, 8), st.integers(0, 99))
-def test_the_result_does_not_depend_on_which_call_ends_first(prompts, width, seed):
+def test_replies_come_in_the_order_of_the_requests_whichever_ends_first(prompts, width, seed):
     def step() -> Step[list[str]]:
         first = yield from texts(*prompts)
         return (yield from texts(*reversed(first)))
 
-    llm = FakeLLM(lambda request: f"<{request.prompt}>")
-    expected = run(step(), Services(llm=llm, max_concurrency=1))
-    services = Services(llm=Slow(llm, 0.003, seed=seed), max_concurrency=width)
-    assert run(step(), services) == expected
-    assert asyncio.run(arun(step(), services)) == expected
+    llm = Slow(FakeLLM(lambda request: f"<{request.prompt}>"), 0.003, seed=seed)
+    services = Services(llm=llm, max_concurrency=width)
+    expected = [f"<<{prompt}>>" for prompt in reversed(prompts)]
+    assert run(step(), services) == asyncio.run(arun(step(), services)) == expected
 
 
 # Retries and limits
@@ -364,25 +363,25 @@ def test_retry_after_is_read_as_seconds_and_as_date(value, seconds):
 # Foreign errors
 
 
-class Response:
-    def __init__(self, status_code: int, headers: dict[str, str]) -> None:
-        self.status_code, self.headers = status_code, headers
-
-
 class RateLimitError(Exception):  # as SDKs raise it
     def __init__(self, message: str, status: int, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.response = Response(status, headers or {})
+        self.response = SimpleNamespace(status_code=status, headers=headers or {})
 
 
-class ReadTimeout(type("TimeoutException", (Exception,), {})):  # as httpx names it, with no text
-    pass
+TimeoutException = type("TimeoutException", (Exception,), {})
+ReadTimeout = type("ReadTimeout", (TimeoutException,), {})  # as httpx names it, with no text
+ResourceExhausted = type("ResourceExhausted", (Exception,), {"code": 429})  # google.api_core's
+ThrottlingException = type("ThrottlingException", (Exception,), {})  # botocore's
+LIMITED = ("RateLimitError (status 429): slow", "ResourceExhausted", "ThrottlingException")
 
 
 @pytest.mark.parametrize(
     ("error", "retry", "retry_after", "what"),
     [
         (RateLimitError("slow down", 429, {"Retry-After": "3"}), True, 3.0, "RateLimitError (status 429): slow down"),
+        (ResourceExhausted("slow"), True, None, "ResourceExhausted (status 429): slow"),
+        (ThrottlingException("slow"), True, None, "ThrottlingException: slow"),
         (RateLimitError("overloaded", 529), True, None, "RateLimitError (status 529): overloaded"),
         (RateLimitError("insufficient_quota", 429), False, None, "(status 429): insufficient_quota"),
         (RateLimitError("bad key", 401), False, None, "(status 401): bad key"),
@@ -397,11 +396,12 @@ class ReadTimeout(type("TimeoutException", (Exception,), {})):  # as httpx names
 def test_foreign_errors_are_mapped_and_named(error, retry, retry_after, what):
     mapped = service_error(error, "model-x")
     assert isinstance(mapped, ServiceError)
-    assert (mapped.retry, mapped.retry_after) == (retry, retry_after)
+    assert (mapped.retry, mapped.retry_after, mapped.rate_limited) == (retry, retry_after, what.startswith(LIMITED))
     assert what in str(mapped)
     assert str(mapped).startswith("model-x: ")
     assert mapped.__cause__ is None  # its traceback may hold what the message hides
-    assert str(pickle.loads(pickle.dumps(mapped))) == str(mapped)
+    again = pickle.loads(pickle.dumps(mapped))
+    assert (str(again), again.rate_limited) == (str(mapped), mapped.rate_limited)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), StopIteration("x"), AssertionError(), RecursionError("deep")])
@@ -471,14 +471,6 @@ def test_replies_of_the_wrong_form_are_failures(drive, request_, reply, what):
     services = Services(handlers={type(request_): replace(form, call=lambda _: reply, acall=None)})
     with pytest.raises(InvalidReplyError, match=what):
         drive(ask([request_]), services)
-
-
-def test_no_texts_give_no_rows_and_no_scores(drive):
-    services = Services(embedder=FakeEmbedder(3), reranker=FakeReranker())
-    requests = [Embed(texts=()), Embed(texts=(), kind="query"), Rate(query="q", texts=())]
-    documents, queries, scores = drive(ask(requests), services)
-    assert documents.shape == queries.shape == (0, 3)
-    assert scores == ()
 
 
 # Stopping

@@ -10,24 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
-from catena.effects import (
-    LLM,
-    Captioner,
-    Complete,
-    Completion,
-    Describe,
-    Embed,
-    Embedder,
-    EntityRecognizer,
-    Rate,
-    Reranker,
-    Search,
-    Services,
-    Store,
-    ask,
-    run,
-)
+from catena.effects import LLM, Captioner, Complete, Completion, Embedder, EntityRecognizer, Reranker, Search, Store
 from catena.effects.ports import Tokenizer
 from catena.model import Chunk, Document, Hit, MissingExtraError, Ranking, Scale, ServiceError
 from catena.testing import (
@@ -57,22 +42,9 @@ def prompt(text: str, **more: str) -> Complete:
     return Complete(prompt=text, purpose="test", **more)
 
 
-def chunk(name: str, text: str) -> Chunk:
-    return Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
-
-
-def test_each_fake_fulfils_its_port_and_all_work_together() -> None:
+def test_each_fake_fulfils_its_port() -> None:
     for port, fakes in PORTS.items():
         assert all(isinstance(fake, port) for fake in fakes), port
-    services = Services(
-        llm=FakeLLM(), embedder=FakeEmbedder(), reranker=FakeReranker(), captioner=FakeCaptioner(),
-        store=FakeStore({"r": []}),
-    )  # fmt: skip
-    requests = [
-        prompt("a"), Embed(texts=("a",)), Rate(query="q", texts=("a",)), Describe(image=b"x", prompt="p"),
-        Search(route="r", query="q", k=1),
-    ]  # fmt: skip
-    assert len(run(ask(requests), services)) == 5
 
 
 def test_the_llm_replies_by_function_by_mapping_or_by_echo() -> None:

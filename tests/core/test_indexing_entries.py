@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from catena import Ranking
+from catena.effects import Search
 from catena.model import NO_METADATA, Chunk, Document, Entry, Metadata, ParameterError, Section, View, span_id
 from catena.store import LibraryStore
 from catena.store.checks import check_entry, problems_of
@@ -32,19 +34,9 @@ def entry_of(
     chunks, start = [], len(heading)
     for position, paragraph in enumerate(paragraphs):
         end = start + len(paragraph)
-        chunks.append(
-            Chunk(
-                id=span_id(name, "text", start, end),
-                document_id=name,
-                position=position,
-                start=start,
-                end=end,
-                text=paragraph,
-                path=(title,),
-                pages=(position + 1, position + 1),
-                metadata={"parity": position % 2},
-            )
-        )
+        placed = {"document_id": name, "position": position, "start": start, "end": end, "path": (title,)}
+        own = {"text": paragraph, "pages": (position + 1, position + 1), "metadata": {"parity": position % 2}}
+        chunks.append(Chunk(id=span_id(name, "text", start, end), **placed, **own))
         start = end + 2
     section = Section(
         id=f"{name}-section", document_id=name, position=0, level=1, title=title, path=(title,), start=0,
@@ -77,6 +69,14 @@ def addition(name: str, *paragraphs: str, seed: int = 0, **more: object) -> tupl
 
 def open_store(path: Path, **options: object) -> LibraryStore:
     return LibraryStore.open(path, embedder_identity="fake-1", dim=DIM, **options)
+
+
+def rankings(store: LibraryStore) -> list[Ranking]:
+    """Return the whole ranking of each index for one question."""
+    return [
+        store.search(Search(route=route, query="ram f3", vector=np.eye(DIM)[1], k=99, view=view))
+        for route, view in (("lexical", None), ("lexical", "raw"), ("dense", None), ("keyword", None))
+    ]
 
 
 GOOD = entry_of("a", "One two.", "Three.", title="T", terms=[["one"], []])

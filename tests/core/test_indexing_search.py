@@ -17,7 +17,6 @@ from test_indexing_entries import DIM, addition, entry_of, open_store
 from catena.effects import Search, Store
 from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
 from catena.store import LibraryStore
-from catena.store.vectors import Scored
 from catena.text import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
@@ -182,51 +181,6 @@ def test_documents_limit_a_search_to_their_chunks(
     named = store.search(replace(request_, where=where, among=among))
     assert pairs(named) == [(hit.chunk.id, hit.score) for hit in whole[::2]][: request_.k]
     assert {way.rank for hit in named.hits for way in hit.provenance} <= {None}
-
-
-@lawful
-@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 35), st.randoms(use_true_random=False))
-def test_the_best_are_those_of_a_full_sort(scores: list[int], k: int, random) -> None:
-    ids = {key: name for key, name in enumerate(random.sample([f"{n:02}" for n in range(30)], len(scores)))}
-    scored = Scored(np.arange(len(scores)), np.array(scores, np.float64))
-    in_order = sorted(ids, key=ids.__getitem__)
-    best = scored.best(k, lambda: np.argsort(np.array(in_order, np.int64)))
-    wanted = sorted(ids, key=lambda key: (-scores[key], ids[key]))[:k]
-    assert sorted(zip(best.keys.tolist(), best.scores.tolist(), strict=True)) == sorted(
-        (n, scores[n]) for n in wanted
-    )
-    least = min((scores[n] for n in wanted), default=4)
-    assert k == 0 or sorted(scored.down_to(k).keys.tolist()) == [n for n in ids if scores[n] >= least]
-
-
-def test_the_history_of_a_library_does_not_show_in_its_dense_and_keyword_routes(tmp_path: Path) -> None:
-    additions = [addition(f"d{n}", "ram clock", "flash", terms=[["ram"], []], seed=n) for n in range(6)]
-    with open_store(tmp_path / "one") as one, open_store(tmp_path / "other") as other:
-        one.add(additions)
-        for extra in ([addition("x", "ram")], additions[3:], additions[:3]):
-            other.add(extra)
-        other.delete("x")
-        for route in ("dense", "keyword"):
-            request = Search(route=route, query="ram", vector=AXES[1], k=99)
-            assert one.search(request) == other.search(request)
-        words = Search(route="lexical", query="ram flash", k=99)
-        assert {i for i, _ in pairs(one.search(words))} == {i for i, _ in pairs(other.search(words))}
-
-
-def test_the_matrix_on_disk_and_what_came_after_it_are_one(tmp_path: Path) -> None:
-    with open_store(tmp_path / "library") as store:
-        for n in range(5):
-            store.add([addition(f"d{n}", "x", "y", seed=n)])
-        store.delete("d0")
-        store.delete("d3")
-        store.replace([addition("d1", "z", seed=50)])
-        rows = {i: v for n in (2, 4) for i, v in zip("xy", addition(f"d{n}", "x", "y", seed=n)[1], strict=True)}
-        assert len(rows) == 2
-        query = addition("d4", "x", "y", seed=4)[1][0]
-        found = store.search(Search(route="dense", query="", vector=query, k=99))
-        assert len(found.hits) == 5
-        assert (found.hits[0].chunk.document_id, found.hits[0].chunk.text) == ("d4", "x")
-        assert found.hits[0].score == pytest.approx(1.0)
 
 
 @pytest.mark.slow

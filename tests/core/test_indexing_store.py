@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -218,10 +217,10 @@ def test_deleting_reaches_every_table_and_index(store: LibraryStore, tmp_path: P
     assert [hit.chunk.document_id for hit in found.hits] == ["b"]
     with pytest.raises(UnknownDocumentError):
         store.get("a")
-    connection = schema.connect(tmp_path / "library", timeout=1)
-    rows = {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("chunks", "views", "vectors")}
-    connection.close()
-    assert rows == {"chunks": 1, "views": 2, "vectors": 1}
+    with closing(schema.connect(tmp_path / "library", timeout=1)) as connection:
+        tables = ("chunks", "views", "vectors")
+        rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
+    assert rows == [1, 2, 1]
     store.add([addition("a", "alpha again")])
     assert lexical(store, "alpha") == ["a"]
     assert store.verify() == ()
@@ -299,12 +298,6 @@ def test_what_is_not_a_library_is_not_touched(tmp_path: Path) -> None:
     assert not (tmp_path / "missing").exists()
 
 
-def write_pragma(path: Path, pragma: str) -> None:
-    connection = schema.connect(path, timeout=1)
-    connection.execute(f"PRAGMA {pragma}")
-    connection.close()
-
-
 @pytest.mark.parametrize(
     ("pragma", "message"),
     [("user_version = 99", "version 99.*a newer Catena"), ("application_id = 7", "SQLite file of something else")],
@@ -312,7 +305,8 @@ def write_pragma(path: Path, pragma: str) -> None:
 def test_a_file_of_another_version_or_program_is_refused(tmp_path: Path, pragma: str, message: str) -> None:
     path = tmp_path / "library"
     open_store(path).close()
-    write_pragma(path, pragma)
+    with closing(schema.connect(path, timeout=1)) as connection:
+        connection.execute(f"PRAGMA {pragma}")
     with pytest.raises(LibraryError, match=message):
         open_store(path)
 
@@ -326,16 +320,6 @@ from catena.store.schema import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=5).held():
     print("held", flush=True)
     sys.stdin.read()
-"""
-
-WRITER = """
-import json, sys
-sys.path.insert(0, sys.argv[2])
-from test_indexing_entries import DIM, addition
-from catena.store.store import LibraryStore
-with LibraryStore.open(sys.argv[1], embedder_identity="fake-1", dim=DIM) as store:
-    for name in json.loads(sys.argv[3]):
-        store.add([addition(name, "from another process")])
 """
 
 
@@ -358,45 +342,18 @@ def test_a_second_writer_waits_and_then_names_the_holder(tmp_path: Path) -> None
         assert lexical(store, "y") == ["b"]
 
 
-@pytest.mark.slow
-def test_processes_write_in_turns_and_readers_notice(tmp_path: Path) -> None:
-    path = tmp_path / "library"
-    with open_store(path) as store:
-        store.add([addition("a", "here")])
-        assert lexical(store, "process") == []
-        names = [[f"p{process}-{n}" for n in range(4)] for process in range(2)]
-        command = [sys.executable, "-c", WRITER, str(path), str(Path(__file__).parent)]
-        others = [subprocess.Popen([*command, json.dumps(mine)]) for mine in names]
-        for number in range(4):
-            store.add([addition(f"h{number}", "here")])
-            lexical(store, "process")
-        assert [other.wait(60) for other in others] == [0, 0]
-        assert sorted(lexical(store, "process", k=99)) == sorted(name for mine in names for name in mine)
-        assert len(lexical(store, "here", k=99)) == 5
-        assert len(store.search(Search(route="dense", query="", vector=np.eye(DIM)[0], k=99)).hits) == 13
-        assert store.verify() == ()
-
-
 def test_threads_share_one_store(store: LibraryStore) -> None:
     store.add([addition(f"d{n}", f"word{n} common") for n in range(20)])
-    failures: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            if number % 4 == 0:
-                store.add([addition(f"new{number}", "common")])
-            for n in range(10):
-                assert lexical(store, f"word{n}") == [f"d{n}"]
-                assert len(store.search(Search(route="dense", query="", vector=np.eye(DIM)[0], k=5)).hits) == 5
-        except BaseException as error:
-            failures.append(error)
+        if number % 4 == 0:
+            store.add([addition(f"new{number}", "common")])
+        for n in range(10):
+            assert lexical(store, f"word{n}") == [f"d{n}"]
+            assert len(store.search(Search(route="dense", query="", vector=np.eye(DIM)[0], k=5)).hits) == 5
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(work, range(16))) == [None] * 16
     assert len(lexical(store, "common", k=99)) == 24
     assert store.verify() == ()
 

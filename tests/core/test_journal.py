@@ -48,7 +48,7 @@ from catena.testing.fakes import FakeRecognizer, FakeStore, FakeTokenizer
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal.open(tmp_path / "journal.db") as opened:
+    with Journal.open(tmp_path / "deep" / "journal.db") as opened:
         yield opened
 
 
@@ -81,11 +81,15 @@ def all_fakes(journal: Journal | None = None) -> Services:
 # Kept replies
 
 
-def test_kept_replies_cannot_be_told_from_fresh_ones(drive, journal):
+def test_kept_replies_cannot_be_told_from_fresh_ones_also_where_the_journal_is_opened_again(drive, journal, tmp_path):
     plain = drive(ask(EVERY_KIND), all_fakes())
     fresh = drive(ask(EVERY_KIND), all_fakes(journal))
-    silent = all_fakes(journal)
-    kept = drive(ask(EVERY_KIND), silent)
+    journal.close()
+    events: list[Event] = []
+    with Journal.open(tmp_path / "deep" / "journal.db") as again:
+        silent = replace(all_fakes(again), progress=events.append)
+        kept = drive(ask(EVERY_KIND), silent)
+    assert [(event.kind, event.done) for event in events] == [("cached", n) for n in range(1, 7)]
     for one, two, three in zip(plain, fresh, kept, strict=True):
         assert type(one) is type(two) is type(three)
         np.testing.assert_equal(one, two)
@@ -95,17 +99,6 @@ def test_kept_replies_cannot_be_told_from_fresh_ones(drive, journal):
     assert silent.llm.calls == silent.embedder.calls == silent.reranker.calls == silent.captioner.calls == []
     assert silent.recognizer.calls == []
     assert kept[5] == (("HX-200", "\ud800"), ())
-
-
-def test_a_journal_outlives_its_process(drive, tmp_path):
-    with Journal.open(tmp_path / "deep" / "journal.db") as first:
-        drive(complete("a"), Services(llm=FakeLLM(), journal=first))
-    llm = FakeLLM()
-    with Journal.open(tmp_path / "deep" / "journal.db") as second:
-        events: list[Event] = []
-        drive(complete("a"), Services(llm=llm, journal=second, progress=events.append))
-    assert llm.calls == []
-    assert [(event.kind, event.done) for event in events] == [("cached", 1)]
 
 
 def test_searches_and_types_without_a_form_are_never_kept(drive, journal):
@@ -466,17 +459,3 @@ def test_a_plan_needs_no_services_and_fails_types_it_does_not_know():
 
     found = plan(asks_unknown(), Services())
     assert (found.total.calls, found.stopped_by) == (5, "")
-
-
-def test_a_budget_resumes_where_a_journal_stopped(drive, journal):
-    llm = FakeLLM()
-    prompts = [str(i) for i in range(20)]
-    for _ in range(20):
-        budget = Budget(max_tokens=2_000)
-        try:
-            replies = drive(complete(*prompts, max_tokens=500), Services(llm=llm, journal=journal, budget=budget))
-        except Exception:
-            continue
-        break
-    assert [reply.text for reply in replies] == prompts
-    assert len(llm.calls) == 20

@@ -35,15 +35,6 @@ def test_a_library_opens_again_where_it_is_unpickled(tmp_path: Path) -> None:
             kept.close()
 
 
-def test_the_lexical_engine_goes_along(tmp_path: Path) -> None:
-    pytest.importorskip("rank_bm25")
-    with (
-        Library.open(tmp_path / "library", lexical="rank-bm25") as library,
-        pickle.loads(pickle.dumps(library)) as other,
-    ):
-        assert other.store.lexical == "rank-bm25"
-
-
 def test_a_library_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library") as library:
         pickled = pickle.dumps(library)
@@ -52,26 +43,20 @@ def test_a_library_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
         pickle.loads(pickled)
 
 
-def test_a_cap_does_not_count_in_two_processes(tmp_path: Path) -> None:
+def test_engine_and_pace_go_along_but_no_cap_and_no_limit_that_would_not_count_together(tmp_path: Path) -> None:
+    pytest.importorskip("rank_bm25")
+    paced = Services(max_concurrency=2, retry=Retry(attempts=7))
     with (
-        Library.open(tmp_path / "library", services=Services(budget=Budget(max_tokens=10))) as library,
-        pytest.raises(ParameterError, match="budget must be None"),
-    ):
-        pickle.dumps(library)
-
-
-def test_a_pace_goes_along_but_no_limit_that_would_not_count_together(tmp_path: Path) -> None:
-    with (
-        Library.open(tmp_path / "library", services=Services(max_concurrency=2, retry=Retry(attempts=7))) as library,
+        Library.open(tmp_path / "library", lexical="rank-bm25", services=paced) as library,
         pickle.loads(pickle.dumps(library)) as other,
     ):
-        assert other.services.max_concurrency == 2
-        assert other.services.retry.attempts == 7
-    with (
-        Library.open(tmp_path / "library", services=Services(limiter=Limiter({Complete: 60}))) as library,
-        pytest.raises(ParameterError, match="limiter must be None"),
-    ):
-        pickle.dumps(library)
+        assert other.store.lexical == "rank-bm25"
+        assert (other.services.max_concurrency, other.services.retry.attempts) == (2, 7)
+    for name, counting in (("budget", Budget(max_tokens=10)), ("limiter", Limiter({Complete: 60}))):
+        with Library.open(tmp_path / "library", services=Services(**{name: counting})) as library:
+            for held, message in ((library, f"{name} must be None"), (library.services, "would not count together")):
+                with pytest.raises(ParameterError, match=message):
+                    pickle.dumps(held)
 
 
 def test_services_are_made_again_from_what_they_were_given() -> None:
@@ -79,6 +64,3 @@ def test_services_are_made_again_from_what_they_were_given() -> None:
     again = pickle.loads(pickle.dumps(services))
     assert again.max_concurrency == 3
     assert again.handler(Complete) == services.handler(Complete)
-    for capped in (Services(budget=Budget(max_tokens=10)), Services(limiter=Limiter({Complete: 30.0}))):
-        with pytest.raises(ParameterError, match="they would not count together"):
-            pickle.dumps(capped)

@@ -34,11 +34,10 @@ from catena.effects import (
     ask,
     ending_told,
     limit_setting,
-    service_error,
     smaller,
     with_limit,
 )
-from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServerError, ServiceError
+from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServiceError
 from catena.testing import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
 
 Drive = Callable[[Step[Any], Services], Any]
@@ -97,25 +96,16 @@ def test_no_request_is_lost_that_a_minute_would_have_saved(drive, chunks, limit)
     assert not [reply for reply in replies if isinstance(reply, Failed)]
 
 
-def test_a_service_that_only_refuses_is_given_up_after_a_minute(drive):
-    clock = FakeClock()
-    llm = PerMinute(clock, 0)
-    (reply,) = drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(jitter=0.0)))
-    assert isinstance(reply, Failed)
-    assert 60 <= clock.now() <= 90
-    assert llm.calls == 8  # waits of 0.5, 1, 2, 4, 8, 16 and 30 s
-    assert [drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(attempts=1)))[0].error.retry] == [True]
-    assert llm.calls == 9
-
-
 @pytest.mark.parametrize("requests", [1, 10])
-def test_the_minute_of_a_service_that_only_refuses_is_one_for_all_requests(drive, requests):
+def test_a_service_that_only_refuses_is_given_up_after_a_minute_for_all_requests(drive, requests):
     clock = FakeClock()
     llm = PerMinute(clock, 0)
     services = Services(llm=llm, clock=clock, retry=Retry(jitter=0.0), max_concurrency=1)
-    drive(batch(asking(requests)), services)
+    assert all(isinstance(reply, Failed) for reply in drive(batch(asking(requests)), services))
     assert clock.now() == 60
-    assert llm.calls == 8 + (requests - 1)  # then one call each
+    assert llm.calls == 8 + (requests - 1)  # waits of 0.5, 1, 2, 4, 8, 16 and the rest; then one call each
+    (once,) = drive(batch(asking(1)), Services(llm=llm, clock=clock, retry=Retry(attempts=1)))
+    assert (once.error.retry, llm.calls) == (True, 9 + (requests - 1))
     clock.sleep(3600)
     llm.calls, llm.limit = 0, 1
     llm.complete(asking(1)[0])  # somebody else takes the only place of this minute
@@ -132,21 +122,6 @@ def test_a_wait_that_the_service_names_does_not_make_the_minute_longer_again_and
     llm = FakeLLM(refuse)
     drive(batch(asking(3)), Services(llm=llm, clock=clock, max_concurrency=1))
     assert (clock.now(), len(llm.calls)) == (61, 2 + 1 + 1)
-
-
-def test_too_many_requests_are_known_by_status_and_by_the_name_that_sdks_give_them():
-    class ResourceExhausted(Exception):  # google.api_core's
-        code = 429
-
-    class ThrottlingException(Exception):  # botocore's
-        pass
-
-    for error in (ResourceExhausted("slow"), ThrottlingException("slow")):
-        ours = service_error(error, "m")
-        assert isinstance(ours, ServiceError)
-        assert (ours.retry, ours.rate_limited) == (True, True)
-    assert ServerError("es", "busy", True, None, 429).rate_limited
-    assert pickle.loads(pickle.dumps(ServiceError("m", "429", True, None, True))).rate_limited
 
 
 # Dead services
