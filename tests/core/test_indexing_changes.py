@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -48,20 +49,12 @@ def addition(name: str, title: str, parts: Sequence[Part]) -> Addition:
         for chunk, part in zip(entry.chunks, parts, strict=True)
         if part.summary
     ]
-    rows = [
-        (at, "", " ".join(words[start : start + 2]))
-        for at, part in enumerate(parts)
-        for words in [part.text.split()]
-        for start in range(0, len(words), 2)
-    ]
+    words = [(at, part.text.split()) for at, part in enumerate(parts)]
+    rows = [(at, "", " ".join(of[start : start + 2])) for at, of in words for start in range(0, len(of), 2)]
     rows += [(at, "summary", part.summary) for at, part in enumerate(parts) if part.summary]
     places, kinds, texts = zip(*rows, strict=True)
-    vectors = ViewVectors(
-        rows=np.stack([vector_of(text) for text in texts]),
-        chunks=places,
-        kinds=kinds,
-        digests=tuple(map(text_digest, texts)),
-    )
+    digests = tuple(map(text_digest, texts))
+    vectors = ViewVectors(rows=np.stack(list(map(vector_of, texts))), chunks=places, kinds=kinds, digests=digests)
     return replace(entry, views=(*entry.views, *summaries)), vectors  # of all chunks, kind after kind
 
 
@@ -163,22 +156,15 @@ class Shelf:
         return Part(text, summary, tuple(self.random.choices(WORDS, k=self.random.randint(0, 2))))
 
     def edit(self, name: str) -> Addition:
-        """Change, add, remove or move one paragraph of a document, or its title; or make a new one."""
+        """Add, remove, move, change or sum up anew one paragraph of a document, or its title; or make a new one."""
         title, parts = self.documents.get(name, (self.random.choice("TU"), (self.part(), self.part())))
-        at, kind = self.random.randrange(len(parts)), self.random.randrange(6)
-        if kind == 0:
-            parts = (*parts[:at], self.part(), *parts[at:])
-        elif kind == 1 and len(parts) > 1:
-            parts = (*parts[:at], *parts[at + 1 :])
-        elif kind == 2:
-            parts = (*parts[at:], *parts[:at])
-        elif kind == 3:
-            parts = (*parts[:at], replace(parts[at], summary=self.random.choice(WORDS)), *parts[at + 1 :])
-        elif kind == 4 and self.random.random() < 0.2:
+        at, new = self.random.randrange(len(parts)), self.part()
+        before, this, after = parts[:at], parts[at], parts[at + 1 :]
+        edits = [(*before, new, this, *after), (*before, *after), (this, *after, *before), (*before, new, *after)]
+        edits += [(*before, replace(this, summary=self.random.choice(WORDS)), *after)]
+        if self.random.random() < 0.03:
             title = self.random.choice("TUV")
-        else:
-            parts = (*parts[:at], self.part(), *parts[at + 1 :])
-        self.documents[name] = title, parts
+        self.documents[name] = title, self.random.choice(edits) or parts
         return addition(name, *self.documents[name])
 
 
@@ -248,12 +234,8 @@ def compare(store: LibraryStore, shelf: Shelf, folder: Path) -> None:
 
 def requests(*routes: tuple[str, str | None]) -> list[Search]:
     queries = [*WORDS, "ram flash", "about the clock"]
-    return [
-        Search(route=route, query=query, vector=vector_of(query), k=k, view=view)
-        for route, view in routes
-        for query in queries
-        for k in (3, 9_999)
-    ]
+    asked = product(routes, queries, (3, 9_999))
+    return [Search(route=r, query=query, vector=vector_of(query), k=k, view=v) for (r, v), query, k in asked]
 
 
 def test_a_writer_that_dies_while_replacing_leaves_the_old_version(

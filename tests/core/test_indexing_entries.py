@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,18 +120,3 @@ def test_a_contradiction_is_named(entry: Entry, problem: str) -> None:
     assert any(problem in found for found in problems_of(entry)), list(problems_of(entry))
     with pytest.raises(ParameterError, match="entry 'a' must be without contradictions"):
         check_entry(entry, np.zeros((len(entry.chunks), DIM), np.float32))
-
-
-@pytest.mark.parametrize(
-    ("vectors", "problem"),
-    [
-        (np.ones((2, DIM)), "vector 0 has length 2.0000, neither 1 nor 0"),
-        (np.full((2, DIM), np.nan), "NaN or infinity"),
-        (np.zeros((3, DIM)), r"the shape \(3, 4\) for 2 chunks"),
-        (np.zeros(DIM), r"the shape \(4,\) for 2 chunks"),
-    ],
-)
-def test_vectors_that_cannot_be_compared_are_refused(vectors: np.ndarray, problem: str) -> None:
-    with pytest.raises(ParameterError, match=problem) as caught:
-        check_entry(GOOD, vectors.astype(np.float32))
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

@@ -32,9 +32,8 @@ def opened(path: Path) -> Library:
 
 def filled(path: Path) -> Path:
     with opened(path) as library:
-        library.store.add(
-            [addition(f"d{n}", "ram clock", f"flash f{n}", terms=[["ram"], []], seed=n) for n in range(6)]
-        )
+        terms = [["ram"], []]
+        library.store.add([addition(f"d{n}", "ram clock", f"flash f{n}", terms=terms, seed=n) for n in range(6)])
         library.store.search(Search(route="lexical", query="ram", k=1, view="raw"))
         library.build_graph()
     return path
@@ -142,9 +141,7 @@ def test_indexes_of_another_library_or_another_kind_are_not_trusted(tmp_path: Pa
     assert answers(path) == before
 
 
-def test_what_a_killed_writer_left_behind_is_caught_up_on_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_writer_left_behind_is_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "library")
     with open_store(path) as store, monkeypatch.context() as patch:
         patch.setattr(store._routes, "sync", lambda connection: None)  # dies between the commit and the indexes
@@ -168,9 +165,8 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -
     with open_store(tmp_path / "killed") as store:
         assert store.verify() == store.documents() == ()
     (path / schema.FILE).write_bytes(content)
-    with pytest.raises(
-        LibraryError, match=r"library\.sqlite is (damaged or not a database|empty).*nothing was touched"
-    ):
+    told = r"library\.sqlite is (damaged or not a database|empty).*nothing was touched"
+    with pytest.raises(LibraryError, match=told):
         open_store(path)
     assert (path / schema.FILE).read_bytes() == content
 

@@ -5,44 +5,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from math import log
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from retrieval_cases import bm25
 from test_indexing_entries import DIM, addition, entry_of, open_store
 
 from catena.effects import Search, Store
 from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
 from catena.store import LibraryStore
-from catena.text import tokenise
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
 AXES = np.eye(DIM, dtype=np.float32)
 
 
-def library_of(path: Path, *, documents: int = 40, **options: object) -> LibraryStore:
-    """Documents of random words, many of them equal, with metadata to filter on."""
-    random = np.random.default_rng(7)
-    additions = []
-    for number in range(documents):
-        texts = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(3)]
-        terms = [[str(random.choice(WORDS))], [], ["board", "volt"]]
-        additions.append(
-            addition(
-                f"d{number:02}", *texts, title=f"T{number % 5}", metadata={"n": number}, terms=terms, seed=number % 9
-            )
-        )
-    store = open_store(path, **options)
-    store.add(additions)
-    return store
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryStore]:
-    with library_of(tmp_path_factory.mktemp("search") / "library") as store:
+    """Documents of random words, many of them equal, with metadata to filter on."""
+    random, additions = np.random.default_rng(7), []
+    for n in range(40):
+        texts = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(3)]
+        more = {"metadata": {"n": n}, "terms": [[str(random.choice(WORDS))], [], ["board", "volt"]]}
+        additions.append(addition(f"d{n:02}", *texts, title=f"T{n % 5}", seed=n % 9, **more))
+    with open_store(tmp_path_factory.mktemp("search") / "library") as store:
+        store.add(additions)
         yield store
 
 
@@ -58,25 +47,12 @@ def test_bm25_is_lucenes_formula(tmp_path: Path) -> None:
     with open_store(tmp_path / "library") as store:
         store.add([addition(name, text) for name, text in texts.items()])
         found = store.search(Search(route="lexical", query="RAM clock ram", k=9, view="raw"))
-    lengths = {name: len(tokenise(text)) for name, text in texts.items()}
-    mean = sum(lengths.values()) / 3
-
-    def score(name: str) -> float:
-        total = 0.0
-        for word in ("ram", "clock", "ram"):  # a word asked twice counts twice
-            holders = sum(word in tokenise(text) for text in texts.values())
-            frequency = tokenise(texts[name]).count(word)
-            idf = log(1 + (3 - holders + 0.5) / (holders + 0.5))
-            total += idf * frequency * 2.2 / (frequency + 1.2 * (1 - 0.75 + 0.75 * lengths[name] / mean))
-        return total
-
-    assert {hit.chunk.document_id: hit.score for hit in found.hits} == pytest.approx(
-        {name: score(name) for name in texts}, abs=1e-4
-    )
+    scores = {hit.chunk.document_id: hit.score for hit in found.hits}
+    wanted = dict(zip(texts, bm25("RAM clock ram", list(texts.values())), strict=True))
+    assert scores == pytest.approx(wanted, abs=1e-4)
     assert found.scale is Scale.SIMILARITY
-    assert [(p.route, p.rank, p.view) for hit in found.hits for p in hit.provenance] == [
-        ("lexical", rank, "raw") for rank in (1, 2, 3)
-    ]
+    ways = [(way.route, way.rank, way.view) for hit in found.hits for way in hit.provenance]
+    assert ways == [("lexical", rank, "raw") for rank in (1, 2, 3)]
 
 
 def test_dense_scores_are_dot_products(tmp_path: Path) -> None:

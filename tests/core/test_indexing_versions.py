@@ -129,12 +129,8 @@ def test_documents_of_an_older_library_are_replaced_deleted_and_given_views(libr
     make_older(library, 2)
     with open_store(library) as store:
         entry = store.get("d0")
-        vectors = ViewVectors(
-            rows=np.eye(DIM, dtype=np.float32)[[0, 1, 2]],
-            chunks=(0, 1, 1),
-            kinds=("", "", "raw"),
-            digests=tuple(map(text_digest, "abc")),
-        )
+        rows, digests = np.eye(DIM, dtype=np.float32)[[0, 1, 2]], tuple(map(text_digest, "abc"))
+        vectors = ViewVectors(rows=rows, chunks=(0, 1, 1), kinds=("", "", "raw"), digests=digests)
         (first,) = store.put([(entry, vectors)])
         assert (first.kept, first.added, first.removed) == (0, 2, 2)  # what was stored was not known to be equal
         (second,) = store.put([(entry, vectors)])
@@ -147,9 +143,7 @@ def test_documents_of_an_older_library_are_replaced_deleted_and_given_views(libr
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_an_older_library_that_cannot_be_written_says_so(
-    library: Path, version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_library_that_cannot_be_written_says_so(library: Path, version: int, monkeypatch) -> None:
     make_older(library, version)
     content = (library / schema.FILE).read_bytes()
     monkeypatch.setattr(store_module.os, "access", lambda *_: False)

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -300,15 +301,8 @@ print("|".join(reply.text for reply in replies))
 
 
 def test_two_processes_that_open_and_write_at_once_agree_on_every_reply(tmp_path):
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path / "journal.db"), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("ann", "bob")
-    ]
+    command, pipe = [sys.executable, "-c", WRITER, str(tmp_path / "journal.db")], subprocess.PIPE
+    writers = [subprocess.Popen([*command, name], stdin=pipe, stdout=pipe, text=True) for name in ("ann", "bob")]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
@@ -381,13 +375,11 @@ PRICES = Tariff(
 
 
 def two_rounds() -> Step[str]:
-    titles = yield from ask(
-        [Complete(prompt=f"title of part {i}", purpose="titles", max_tokens=10) for i in range(3)]
-    )
+    parts = (f"title of part {i}" for i in range(3))
+    titles = yield from ask([Complete(prompt=part, purpose="titles", max_tokens=10) for part in parts])
     yield from ask([Embed(texts=tuple(title.text for title in titles)), Rate(query="q w", texts=("a", "b"))])
-    (summary,) = yield from ask(
-        [Complete(prompt="sum up " + " ".join(t.text for t in titles), purpose="summary", max_tokens=50)]
-    )
+    prompt = " ".join(["sum up", *(title.text for title in titles)])
+    (summary,) = yield from ask([Complete(prompt=prompt, purpose="summary", max_tokens=50)])
     return summary.text
 
 
@@ -440,22 +432,13 @@ def test_stand_ins_steer_a_plan():
 
 
 def test_a_plan_needs_no_services_and_fails_types_it_does_not_know():
-    class Unknown:
-        purpose = "unknown"
-
-    def asks_unknown() -> Step[list[Any]]:
-        (failed,) = yield [Unknown()]
+    def asks_unknown() -> Step[Any]:
+        (failed,) = yield [SimpleNamespace(purpose="unknown")]
         assert isinstance(failed, Failed)
-        rows, ranking, caption = yield [
-            Embed(texts=("a",)),
-            Search(route="r", query="q", k=1),
-            Describe(image=b"", prompt="p"),
-        ]
-        (names,) = yield [Recognise(texts=("a", "b"))]
-        assert names == ((), ())
-        assert rows.shape == (1, 1)
-        assert ranking.hits == ()
-        return [caption]
+        rows, ranking = yield [Embed(texts=("a",)), Search(route="r", query="q", k=1)]
+        caption, names = yield [Describe(image=b"", prompt="p"), Recognise(texts=("a", "b"))]
+        assert (rows.shape, ranking.hits, names) == ((1, 1), (), ((), ()))
+        return caption
 
     found = plan(asks_unknown(), Services())
     assert (found.total.calls, found.stopped_by) == (5, "")

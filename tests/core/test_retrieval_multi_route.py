@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, log
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from retrieval_cases import SCORES, ids, ranking, scored, table_store
 
 from catena import ServiceError
-from catena.effects import Certificate, FindNames, Fused, NamesFound, Search, SearchFused, Services, Step, arun, run
+from catena.effects import Certificate, FindNames, Fused, NamesFound, Search, SearchFused, Services, Step, run
 from catena.model import Degraded, FilterError, MissingServiceError, Name, ParameterError, Ranking, RouteError, Scale
 from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, by_maximum, retrieve, stored, weighted_sum
 from catena.retrieval.fusion import min_max
@@ -77,11 +76,6 @@ def test_rank_fusion_takes_any_route_and_a_formula_those_it_weighs() -> None:
     fusion = replace(ScoreFusion.hiqa(alpha=0.0), others={"mine": (0.6, by_maximum)})
     found = run(retrieve("q", routes=("mine", "lexical"), fusion=fusion), Services(store=mine))
     assert scored(found) == [("b", pytest.approx(0.5 + 0.6)), ("a", 1.0)]
-
-
-async def test_asyncio_gives_the_same() -> None:
-    expected = run(retrieve("q", k=3), services())
-    assert await asyncio.gather(*(arun(retrieve("q", k=3), services()) for _ in range(8))) == [expected] * 8
 
 
 # Failures, filters, arguments

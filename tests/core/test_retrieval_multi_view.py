@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from retrieval_cases import chunk, ids, in_order, ranking, scored
 
 from catena import ParameterError, RankFusion
-from catena.effects import Embed, Handler, Search, Services, Step, arun, run
+from catena.effects import Embed, Handler, Search, Services, Step, run
 from catena.model import Degraded, FilterError, Hit, Provenance, Ranking, Scale, ServiceError, Unknown, ViewError
 from catena.retrieval import (
     ExactUnion,
@@ -238,10 +238,6 @@ def test_by_default_the_papers_views_and_rule_over_the_stores_vectors() -> None:
     assert found_by(found.hits[1]) == {"keywords": 1, "raw": 2, "summary": 2}
     assert found.hits[0].provenance[0] == Provenance(route="dense", rank=1, score=4.0, view="raw")
     assert embedder.calls == ["q"], "the question is embedded once, not once per view"
-
-
-async def test_asyncio_gives_the_same() -> None:
-    assert await arun(retrieve_views("q", k=5), services()) == run(retrieve_views("q", k=5), services())
 
 
 def test_any_route_takes_the_place_of_the_vectors_and_a_view_named_twice_is_searched_once() -> None:

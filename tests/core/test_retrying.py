@@ -38,7 +38,7 @@ from catena.effects import (
     with_limit,
 )
 from catena.model import InvalidReplyError, ParameterError, Ranking, Scale, ServiceError
-from catena.testing import FakeClock, FakeEmbedder, FakeLLM, ScriptedLLM
+from catena.testing import FakeClock, FakeLLM, ScriptedLLM
 
 Drive = Callable[[Step[Any], Services], Any]
 
@@ -190,29 +190,7 @@ def test_a_model_that_says_nothing_for_its_whole_time_is_asked_twice(drive):
     assert clock.now() == pytest.approx(240.5)
 
 
-def test_work_on_documents_has_no_circuit_and_queries_have(drive):
-    class Down(FakeEmbedder):
-        def embed_documents(self, texts: Any) -> Any:
-            raise ConnectionError("refused")
-
-        def embed_query(self, text: str) -> Any:
-            raise ConnectionError("refused")
-
-    clock = FakeClock()
-    services = Services(embedder=Down(), clock=clock)
-    for kind, attempts in (("document", 4), ("query", 2)):
-        events: list[Any] = []
-        told = Services(embedder=Down(), clock=clock, progress=events.append)
-        drive(batch([Embed(texts=("a",), kind=kind)]), told)  # type: ignore[arg-type]
-        assert sum(event.kind == "started" for event in events) == attempts
-    drive(batch([Embed(texts=("a",), kind="query")]), services)
-    (again,) = drive(batch([Embed(texts=("a",), kind="query")]), services)
-    assert "not asked" in str(again.error)
-    (document,) = drive(batch([Embed(texts=("a",))]), services)
-    assert "not asked" not in str(document.error)
-
-
-def test_a_type_of_request_says_itself_that_a_question_waits_for_it(drive):
+def test_a_type_of_request_says_itself_that_a_question_waits_for_it_and_work_on_documents_has_no_circuit(drive):
     calls: list[str] = []
 
     @dataclass(frozen=True)
@@ -224,15 +202,16 @@ def test_a_type_of_request_says_itself_that_a_question_waits_for_it(drive):
         pass
 
     def die(request: Any) -> Any:
-        calls.append(type(request).__name__)
+        calls.append(getattr(request, "kind", type(request).__name__))
         raise ConnectionError("refused")
 
-    handlers = {kind: Handler(identity=kind.__name__, call=die) for kind in (Mine, Work, Rate)}
+    handlers = {kind: Handler(identity=kind.__name__, call=die) for kind in (Mine, Work, Rate, Embed)}
     services = Services(handlers=handlers, clock=FakeClock())
-    for request in (Mine(), Work(), Rate(query="q", texts=("a",))):
+    question, work = (Embed(texts=("a",), kind=kind) for kind in ("query", "document"))  # type: ignore[arg-type]
+    for request in (Mine(), Work(), Rate(query="q", texts=("a",)), question, work):
         drive(batch([request]), services)
         drive(batch([request]), services)
-    assert Counter(calls) == {"Mine": 2, "Rate": 2, "Work": 8}
+    assert Counter(calls) == {"Mine": 2, "Rate": 2, "Work": 8, "query": 2, "document": 8}
 
 
 def test_health_without_a_cool_down_has_no_circuits_and_is_pickled_by_its_rule(drive):
@@ -285,10 +264,8 @@ def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive):
     (cut,) = drive(batch(asking(1, max_tokens=2_000)), Services(llm=llm, output_tokens=300))
     assert isinstance(cut.error, InvalidReplyError)
     assert "--max-output-tokens" in str(cut.error)
-    prompts = [
-        Complete(prompt="a", purpose="p", prompt_version="section_summary/1", max_tokens=400),
-        Complete(prompt="b", purpose="p", prompt_version="section_title/1", max_tokens=1_000),
-    ]
+    given = (("section_summary/1", 400), ("section_title/1", 1_000))
+    prompts = [Complete(prompt="a", purpose="p", prompt_version=name, max_tokens=most) for name, most in given]
     drive(batch(prompts), Services(llm=llm, output_tokens={"section_summary": 950}, max_concurrency=1))
     assert llm.limits == [300, 950, 2_800]
     for wrong in (0, True, "50", {"sectionsummary": 50}, {"section_summary": True}):
@@ -301,9 +278,8 @@ def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive):
 def test_a_second_try_that_does_not_fit_the_budget_is_not_made_and_stops_nothing(drive):
     cut = Completion(text="half", finish_reason="length", output_tokens=100)
     llm = ScriptedLLM([cut, "whole"])
-    replies = drive(
-        batch(asking(2, max_tokens=100)), Services(llm=llm, budget=Budget(max_tokens=500), max_concurrency=1)
-    )
+    services = Services(llm=llm, budget=Budget(max_tokens=500), max_concurrency=1)
+    replies = drive(batch(asking(2, max_tokens=100)), services)
     assert isinstance(replies[0], Failed)
     assert replies[1].text == "whole"
 
@@ -383,9 +359,8 @@ def test_a_limit_is_the_smaller_of_the_prompts_and_the_users_own():
         name: str = ""
 
     assert (limit_setting(Chat()), limit_setting(Bare())) == ("max_tokens", None)
-    told = [
-        with_limit(chat, "max_tokens", 50).max_tokens for chat in (Chat(), Chat(max_tokens=20), Chat(max_tokens=80))
-    ]
+    chats = (Chat(), Chat(max_tokens=20), Chat(max_tokens=80))
+    told = [with_limit(chat, "max_tokens", 50).max_tokens for chat in chats]
     assert told == [50, 20, 50]  # a default is nobody's own
     bare = Bare()
     assert with_limit(bare, None, 50) is bare
@@ -395,11 +370,9 @@ def test_a_limit_is_the_smaller_of_the_prompts_and_the_users_own():
 def test_a_schema_goes_out_until_a_reply_came_without_the_one_that_was_refused():
     (request,), refused = asking(1, schema="{}"), NotImplementedError()
     schemas = Schemas(True)
-    assert (schemas.go_with(request), schemas.go_with(asking(1)[0]), Schemas(False).go_with(request)) == (
-        True,
-        False,
-        False,
-    )
+    assert schemas.go_with(request)
+    assert not schemas.go_with(asking(1)[0])
+    assert not Schemas(False).go_with(request)
     assert schemas.refusal(request, RuntimeError("busy"), "m") is None
     assert schemas.refusal(request, KeyError("x"), "m") is not None  # an adapter's own fault
     schemas.answered(request)

@@ -84,10 +84,16 @@ def meeting_calls(meeting: Meeting) -> Any:
     return call
 
 
-FAILURES = {"a part": Failure(call=warned), "a part, raise": Failure(call=raised, raises=True)}
+GOOD: dict[str, Any] = {
+    "name": "good",
+    "failures": {"a part": Failure(call=warned), "a part, raise": Failure(call=raised, raises=True)},
+    "meeting": meeting_calls,
+    "snapshot": lambda: [dict(one) for one in HELD],
+    "text_of": {"manual": SOURCE}.__getitem__,
+}
 
 RETRIEVER = RetrieverSubject(
-    name="good",
+    **GOOD,
     queries=("one", "two"),
     ask=find,
     aask=afind,
@@ -98,10 +104,6 @@ RETRIEVER = RetrieverSubject(
         ask=only, where={"of": "a"}, keeps=lambda found: found.metadata["of"] == "a", unknown={"on": "a"}
     ),
     nothing="nothing",
-    failures=FAILURES,
-    meeting=meeting_calls,
-    snapshot=lambda: [dict(one) for one in HELD],
-    text_of={"manual": SOURCE}.__getitem__,
     flat="scalars",
 )
 
@@ -205,17 +207,13 @@ BAD_RETRIEVERS: list[tuple[str, dict[str, Any]]] = [
 
 
 DIVIDER = DividerSubject(
-    name="good",
+    **GOOD,
     make=lambda: ALL,
     amake=afind,
     one_by_one=lambda: ALL,
     empty=lambda: (),
     blank=lambda: (),
-    snapshot=lambda: [dict(one) for one in HELD],
-    text_of={"manual": SOURCE}.__getitem__,
     copies={"pickle": lambda: ALL},
-    failures=FAILURES,
-    meeting=meeting_calls,
 )
 
 
@@ -238,17 +236,13 @@ def rerank(query: str, *, empty: bool = False) -> Sequence[Found]:
 
 
 RERANKER = RerankerSubject(
-    name="good",
+    **GOOD,
     query="one",
     rerank=rerank,
     arerank=afind,
     given=ALL,
     rerank_k=lambda query, k: ALL[:k],
-    snapshot=lambda: [dict(one) for one in HELD],
-    text_of={"manual": SOURCE}.__getitem__,
     copies={"pickle": lambda query: ALL},
-    failures=FAILURES,
-    meeting=meeting_calls,
     flat="scalars",
 )
 
