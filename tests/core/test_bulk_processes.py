@@ -89,7 +89,8 @@ def test_every_item_has_its_result(workers: int) -> None:
 def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: object) -> None:
     items = [0, 1, 2, POISON, 4, 5, 6, 7, 8]
     found = dict(through_processes([items[:8], items[8:]], open_work, workers=2))
-    assert found.pop(POISON) == Lost("the process that prepared it was killed, most likely for its memory, twice")
+    reason = "the process that prepared it was killed, most likely for its memory, twice"
+    assert found.pop(POISON) == Lost(reason=reason)
     assert found == {number: 2 * number for number in items if number != POISON}
 
 

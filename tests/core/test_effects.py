@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given, settings
@@ -52,8 +51,8 @@ from catena.effects import (
     together,
 )
 from catena.model import BudgetExceededError, CancelledError, InvalidReplyError, MissingServiceError, ParameterError
-from catena.testing import FakeCaptioner, FakeClock, FakeEmbedder, FakeLLM, FakeReranker, Flaky, ScriptedLLM
-from catena.testing.fakes import AngleEmbedder, FakeRecognizer, FakeStore, Slow
+from catena.testing import FakeClock, FakeEmbedder, FakeLLM, FakeReranker, Flaky, ScriptedLLM
+from catena.testing.fakes import FakeStore, Slow
 
 
 def batch(*prompts: str, **fields: Any) -> Step[list[Any]]:
@@ -72,37 +71,10 @@ def upper(request: Complete) -> str:
 # What a step gets
 
 
-def test_each_service_answers_its_type_of_request(drive):
-    services = Services(
-        llm=FakeLLM(upper),
-        embedder=AngleEmbedder(),
-        reranker=FakeReranker(),
-        captioner=FakeCaptioner(lambda image, prompt: f"{prompt} {len(image)}"),
-        recognizer=FakeRecognizer({"product": ("HX-200", "HX-210"), "company": ("Acme",)}),
-        store=FakeStore({"dense": Ranking((), Scale.SIMILARITY)}),
-    )
-    requests = [
-        Complete(prompt="a", purpose="test"),
-        Embed(texts=("0", "90")),
-        Embed(texts=("90",), kind="query"),
-        Rate(query="red bolt", texts=("a red nut", "red bolt")),
-        Describe(image=b"123", prompt="look"),
-        Recognise(texts=("Acme's HX-210 and HX-200, HX-210", ""), labels=("product",)),
-        Search(route="dense", query="q", k=3, vector=np.zeros(2)),
-        Embed(texts=()),
-        Embed(texts=(), kind="query"),
-        Rate(query="q", texts=()),
-    ]
-    text, rows, query, scores, caption, names, ranking, *of_nothing = drive(ask(requests), services)
-    assert text.text == "A"
-    assert rows.dtype == np.float32
-    np.testing.assert_allclose(rows, [[1, 0], [0, 1]], atol=1e-6)
-    np.testing.assert_allclose(query, [[0, 1]], atol=1e-6)
-    assert scores == (0.5, 1.0)
-    assert caption == "look 3"
-    assert names == (("HX-210", "HX-200"), ())
-    assert ranking == Ranking((), Scale.SIMILARITY)
-    assert [getattr(each, "shape", each) for each in of_nothing] == [(0, 2), (0, 2), ()]
+def test_no_texts_give_no_rows_and_no_scores(drive):
+    requests = [Embed(texts=()), Embed(texts=(), kind="query"), Rate(query="q", texts=())]
+    found = drive(ask(requests), all_fakes())
+    assert [getattr(each, "shape", each) for each in found] == [(0, 5), (0, 5), ()]
 
 
 def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive):

@@ -172,6 +172,10 @@ def test_sections_are_whole_and_come_once_with_their_best_hit(tmp_path: Path, fo
 
 def test_a_stopped_run_keeps_what_it_did_and_goes_on(library: Library, folder: Path) -> None:
     cancel = Cancel()
+    with pytest.raises(CancelledError):  # at once, between two requests of a file
+        library.index([folder], watch=lambda _: cancel.set(), cancel=cancel)
+    assert library.documents() == ()
+    cancel = Cancel()
     with pytest.raises(CancelledError):
         library.index([folder], progress=lambda _: cancel.set(), cancel=cancel)
     assert [info.id for info in library.documents()] == ["manuals/alpha.md"]
