@@ -84,9 +84,7 @@ PARTS = (Part("one two three", "about one", ("x",)), Part("four five", "", ("y",
         (PARTS, "U", 0),  # the title is in every headed view
     ],
 )
-def test_what_is_found_as_before_is_kept_and_nothing_of_it_is_touched(
-    tmp_path: Path, parts: Sequence[Part], title: str, kept: int
-) -> None:
+def test_what_is_found_as_before_is_not_touched(tmp_path: Path, parts: Sequence[Part], title: str, kept: int) -> None:
     def rows() -> set[tuple[object, ...]]:
         return {(*row, table) for table in CONTENT for row in rows_of(store, table, "chunk, *")}
 
@@ -169,9 +167,7 @@ class Shelf:
 
 
 @pytest.mark.slow
-def test_1_000_random_edits_and_deletes_leave_what_a_new_library_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_1_000_random_edits_leave_what_a_new_library_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "connect", unsafe(schema.connect))
     monkeypatch.setattr(vectors_module, "_TAIL", 60)  # so that the matrix is written anew now and then
     shelf, done, kept = Shelf(20261121), 0, 0
@@ -238,9 +234,7 @@ def requests(*routes: tuple[str, str | None]) -> list[Search]:
     return [Search(route=r, query=query, vector=vector_of(query), k=k, view=v) for (r, v), query, k in asked]
 
 
-def test_a_writer_that_dies_while_replacing_leaves_the_old_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_dies_leaves_the_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = addition("a", "T", PARTS)
     with open_store(tmp_path / "library") as store:
         store.put([old])

@@ -139,9 +139,7 @@ def test_a_filter_gives_the_k_best_of_those_it_allows(store: LibraryStore, reque
 
 @lawful
 @given(requests, st.sets(st.integers(0, 9), max_size=4), wheres, st.booleans())
-def test_documents_limit_a_search_to_their_chunks(
-    store: LibraryStore, request_: Search, some: set, where: dict, many: bool
-) -> None:
+def test_documents_limit_a_search(store: LibraryStore, request_: Search, some: set, where: dict, many: bool) -> None:
     known = [info.id for info in store.documents()]
     documents = ("no such document", *(known[position % len(known)] for position in some))
     whole = store.search(replace(request_, k=10_000, where=where)).hits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -225,9 +224,8 @@ def test_vectors_of_another_model_are_refused_by_name(tmp_path: Path) -> None:
     with open_store(path) as store:
         store.add([addition("a", "x")])
     told = r"holds vectors of 'fake-1' \(4 .*'fake-2' \(4\); nothing was"
-    with pytest.raises(ModelMismatchError, match=told) as caught:
+    with pytest.raises(ModelMismatchError, match=told):
         LibraryStore.open(path, embedder_identity="fake-2", dim=DIM)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     with pytest.raises(ModelMismatchError, match=r"'fake-1' \(5\)"):
         LibraryStore.open(path, embedder_identity="fake-1", dim=5)
     with LibraryStore.open(path) as store:

@@ -176,9 +176,7 @@ def test_a_library_of_version_5_is_read_as_it_is_and_brought_up_to_date_by_who_w
     assert "its tables were brought from version 5 to 6" in told
 
 
-def test_an_upgrade_that_fails_half_way_leaves_the_old_library(
-    library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upgrade_that_fails_leaves_the_old_library(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older(library, 1)
     with monkeypatch.context() as patch:
         patch.setitem(schema.UPGRADES, 2, f"{schema.FROM_2};\nINSERT INTO nowhere VALUES (1)")

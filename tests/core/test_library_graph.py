@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import pickle
 import shutil
 import subprocess
 import sys
@@ -137,9 +136,7 @@ ACTS = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(ACTS, max_size=9))
-def test_whatever_comes_and_goes_it_is_the_graph_of_what_is_there(
-    tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[object, ...]]
-) -> None:
+def test_it_is_always_the_graph_of_what_is_there(tmp_path_factory: pytest.TempPathFactory, acts: list) -> None:
     path = filled(tmp_path_factory.mktemp("law") / "library")
     library = open_library(path)
     try:
@@ -278,9 +275,7 @@ def test_a_build_that_is_stopped_leaves_the_graph_that_was_there(library: Librar
 # damage
 
 
-def test_a_graph_that_is_wrong_though_its_files_are_whole_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_graph_in_whole_files_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "library")
     real = library_graph.node_of
     with open_library(path) as library:
@@ -331,7 +326,7 @@ def test_a_kill_while_it_is_written_leaves_the_graph_that_was_there(tmp_path: Pa
 
 
 @pytest.mark.parametrize("has_one", [True, False])
-def test_a_disk_that_refuses_a_graph_leaves_the_library_as_it_was(
+def test_a_full_disk_leaves_the_graph_as_it_was(
     library: Library, monkeypatch: pytest.MonkeyPatch, has_one: bool
 ) -> None:
     if not has_one:
@@ -343,9 +338,8 @@ def test_a_disk_that_refuses_a_graph_leaves_the_library_as_it_was(
     wide = replace(OPTIONS, neighbours=4)
     with monkeypatch.context() as patch:
         patch.setattr(library_graph, "seal", full)
-        with pytest.raises(LibraryError, match=r"No space left on device.*all documents are stored") as caught:
+        with pytest.raises(LibraryError, match=r"No space left on device.*all documents are stored"):
             library.build_graph(wide)
-        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     with open_library(library.store.path) as other:
         for each in (library, other):
             assert each.has_graph == has_one

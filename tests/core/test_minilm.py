@@ -73,9 +73,7 @@ def test_it_keeps_what_the_suite_for_embedders_asks(minilm: MiniLMEmbedder) -> N
     assert minilm.embed_documents([]).shape == (0, 384)
 
 
-def test_what_is_missing_or_wrong_is_said(
-    minilm: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_said(minilm: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shipped = embedder.SHIPPED
     with pytest.raises(ParameterError, match=r"threads must be 0, .* got -1"):
         MiniLMEmbedder(threads=-1)

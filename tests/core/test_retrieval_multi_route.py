@@ -139,12 +139,9 @@ def test_nothing_is_asked_for_nothing_and_a_malformed_filter_is_refused_all_the_
         ({"routes": ()}, r"routes must be at least one route, got \(\)"),
         ({"routes": "lexical"}, "routes must be route names"),
         ({"on_route_error": "ignore"}, "on_route_error must be one of raise, degrade, got 'ignore'"),
-        ({"on_unknown": "guess"}, "on_unknown must be one of empty, keep"),
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
         ({"fusion": RankFusion(weights={"mime": 1})}, "weights must be names of routes, one of 'dense'"),
         ({"query": None}, "query must be a string, got None"),
-        ({"fusion": "rank"}, "fusion must be ScoreFusion"),
-        ({"entities": "HX-1"}, "entities must be a sequence of strings"),
     ],
 )
 def test_errors_name_the_parameter(given, message: str) -> None:

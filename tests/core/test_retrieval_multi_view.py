@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import dataclass, replace
 
 import pytest
@@ -281,10 +280,8 @@ def test_a_view_that_fails_is_named_and_the_others_go_on() -> None:
     assert ids(found) == "aeb"
     assert found.degraded == (Degraded("view keywords", "store: dense over keywords is gone"),)
     assert ids(run(retrieve_views("q", rule=ViewRankFusion(weights={"keywords": 2.0})), broken))[0] == "b"
-    with pytest.raises(ViewError, match=r"view 'keywords' failed: store: dense.*on_view_error='degrade'") as caught:
+    with pytest.raises(ViewError, match=r"view 'keywords' failed: store: dense.*on_view_error='degrade'"):
         run(retrieve_views("q", on_view_error="raise"), broken)
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert (again.view, str(again)) == ("keywords", str(caught.value))
     both = {"rule": ExactUnion(), "search": lambda kind: ("dense", "lexical"), "fusion": RankFusion()}
     found = run(retrieve_views("q", **both), services(store(("dense", "raw"))))  # a route leaves it to the others
     assert (ids(found)[0], [part.what for part in found.degraded]) == ("d", ["view raw: route dense"])

@@ -65,9 +65,6 @@ def test_the_formula_by_hand() -> None:
     by_rank = read("oil", ranked("seal", "valve", "oil", scale=Scale.RANK), two)
     assert [(hit.chunk.id, hit.score) for hit in by_rank.hits] == [("a0", 1.0), ("b0", 0.5)]
     assert read("oil", ranked()).hits == ()
-    for name, value in (("hits", 0), ("alpha", 1.5), ("alpha", float("nan")), ("whole", -0.1)):
-        with pytest.raises(ParameterError, match=f"^{name} must be"):
-            ReadingOptions(**{name: value})
     with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0, got -1"):
         within_tokens(ranked("x"), -1, len)
 
@@ -169,9 +166,7 @@ chunks = st.lists(blocks, min_size=1, max_size=4).map("\n\n".join)
 
 
 @given(st.lists(chunks, max_size=4), st.integers(0, 150), st.integers(0, 150))
-def test_a_budget_is_never_passed_and_a_larger_one_reads_the_same_and_more(
-    texts: list[str], budget: int, more: int
-) -> None:
+def test_a_budget_holds_and_a_larger_one_reads_the_same_and_more(texts: list[str], budget: int, more: int) -> None:
     document = "\n\n".join(texts)
 
     def places(tokens: int) -> set[int]:
