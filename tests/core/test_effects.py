@@ -323,7 +323,9 @@ TimeoutException = type("TimeoutException", (Exception,), {})
 ReadTimeout = type("ReadTimeout", (TimeoutException,), {})  # as httpx names it, with no text
 ResourceExhausted = type("ResourceExhausted", (Exception,), {"code": 429})  # google.api_core's
 ThrottlingException = type("ThrottlingException", (Exception,), {})  # botocore's
-LIMITED = ("RateLimitError (status 429): slow", "ResourceExhausted", "ThrottlingException")
+LIMITED = (
+    "RateLimitError (status 429): slow", "RateLimitError (status 529)", "ResourceExhausted", "ThrottlingException",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

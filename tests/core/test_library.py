@@ -614,8 +614,9 @@ def test_engine_and_pace_go_along_but_no_cap_and_no_limit_that_would_not_count_t
         assert other.store.lexical == "rank-bm25"
         assert (other.services.max_concurrency, other.services.retry.attempts) == (2, 7)
     for name, counting in (("budget", Budget(max_tokens=10)), ("limiter", Limiter({Complete: 60}))):
-        with Library.open(tmp_path / "library", services=Services(**{name: counting})) as library:
-            for held, message in ((library, f"{name} must be None"), (library.services, "would not count together")):
+        capped = Services(**{name: counting})
+        with Library.open(tmp_path / "library", services=capped) as library:
+            for held, message in ((library, f"{name} must be None"), (capped, "they would not count together")):
                 with pytest.raises(ParameterError, match=message):
                     pickle.dumps(held)
 
