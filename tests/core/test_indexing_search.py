@@ -17,6 +17,7 @@ from test_indexing_entries import DIM, addition, entry_of, open_store
 from catena.effects import Search, Store
 from catena.model import FilterError, MissingExtraError, ParameterError, Ranking, Scale, matches
 from catena.store import LibraryStore
+from catena.store.vectors import Scored
 
 WORDS = ["flash", "ram", "clock", "board", "debug", "probe", "the", "volt"]
 AXES = np.eye(DIM, dtype=np.float32)
@@ -155,6 +156,13 @@ def test_documents_limit_a_search(store: LibraryStore, request_: Search, some: s
     named = store.search(replace(request_, where=where, among=among))
     assert pairs(named) == [(hit.chunk.id, hit.score) for hit in whole[::2]][: request_.k]
     assert {way.rank for hit in named.hits for way in hit.provenance} <= {None}
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 35))
+def test_all_ties_with_the_last_of_the_best_are_kept(scores: list[int], k: int) -> None:
+    scored = Scored(np.arange(len(scores)), np.array(scores, np.float64))
+    least = min(sorted(scores, reverse=True)[:k], default=0)
+    assert scored.down_to(k).keys.tolist() == [n for n, score in enumerate(scores) if score >= least]
 
 
 @pytest.mark.slow
