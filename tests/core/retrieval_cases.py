@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import log
 
 from catena.model import Chunk, Hit, Provenance, Ranking, Scale
 from catena.testing.fakes import FakeStore
+from catena.text import tokenise
 
 SCORES = {
     "lexical": {"a": 8.0, "b": 6.0, "c": 4.0, "d": 2.0},
@@ -42,3 +45,16 @@ def ids(found: Ranking) -> str:
 
 def scored(found: Ranking) -> list[tuple[str, float]]:
     return [(hit.chunk.id, hit.score) for hit in found.hits]
+
+
+def bm25(query: str, texts: Sequence[str], k1: float = 1.2, b: float = 0.75) -> list[float]:
+    """Score texts by Lucene's formula; a word asked twice counts twice."""
+    words = [Counter(tokenise(text)) for text in texts]
+    average = sum(held.total() for held in words) / len(words)
+
+    def part(word: str, held: Counter[str]) -> float:
+        n = sum(word in other for other in words)
+        idf = log(1 + (len(texts) - n + 0.5) / (n + 0.5))
+        return idf * held[word] * (k1 + 1) / (held[word] + k1 * (1 - b + b * held.total() / average))
+
+    return [sum(part(word, held) for word in tokenise(query)) for held in words]

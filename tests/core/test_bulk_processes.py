@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,31 +23,22 @@ POISON = -1
 
 
 @contextmanager
-def doubling(cancel: Cancel) -> Iterator[Work[int, int]]:
-    """Double numbers, and leave the results of a batch before its poison."""
-    yield doubled
+def opened(work: Work[int, int], cancel: Cancel) -> Iterator[Work[int, int]]:
+    """Open work that is not stopped by the way."""
+    yield work
 
 
 def doubled(batch: Sequence[int]) -> Iterator[int]:
+    """Double numbers, and leave the results of a batch before its poison."""
     for number in batch:
         if number <= POISON:
             os.kill(os.getpid(), signal.SIGKILL)
         yield 2 * number
 
 
-@contextmanager
-def at_once(cancel: Cancel) -> Iterator[Work[int, int]]:
-    """Take a whole batch before the first result, as a request to a model does."""
-    yield doubled_at_once
-
-
 def doubled_at_once(batch: Sequence[int]) -> Sequence[int]:
+    """Take a whole batch before the first result, as a request to a model does."""
     return list(doubled(batch))
-
-
-@contextmanager
-def dying_once(folder: Path, cancel: Cancel) -> Iterator[Work[int, int]]:
-    yield functools.partial(doubled_after_a_death, folder)
 
 
 def doubled_after_a_death(folder: Path, batch: Sequence[int]) -> Iterator[int]:
@@ -58,13 +49,11 @@ def doubled_after_a_death(folder: Path, batch: Sequence[int]) -> Iterator[int]:
         yield 2 * number
 
 
-@contextmanager
-def broken(cancel: Cancel) -> Iterator[Work[int, int]]:
-    yield divided_by_zero
-
-
 def divided_by_zero(batch: Sequence[int]) -> Sequence[int]:
     return [number // 0 for number in batch]
+
+
+doubling, at_once, broken = (partial(opened, work) for work in (doubled, doubled_at_once, divided_by_zero))
 
 
 @contextmanager
@@ -87,14 +76,11 @@ def heeding(folder: Path, cancel: Cancel) -> Iterator[Work[int, int]]:
     yield work
 
 
-def batches_of(items: Sequence[int], size: int) -> list[Sequence[int]]:
-    return [items[at : at + size] for at in range(0, len(items), size)]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_item_has_its_result(workers: int) -> None:
-    found = dict(through_processes(batches_of(range(20), 3), doubling, workers=workers))
+    batches = [range(at, min(at + 3, 20)) for at in range(0, 20, 3)]
+    found = dict(through_processes(batches, doubling, workers=workers))
     assert found == {number: 2 * number for number in range(20)}
 
 
@@ -102,16 +88,15 @@ def test_every_item_has_its_result(workers: int) -> None:
 @pytest.mark.parametrize("open_work", [doubling, at_once])
 def test_an_item_that_kills_its_process_is_found_and_costs_no_other(open_work: object) -> None:
     items = [0, 1, 2, POISON, 4, 5, 6, 7, 8]
-    found = dict(through_processes(batches_of(items, 8), open_work, workers=2))
-    assert found.pop(POISON) == Lost(
-        reason="the process that prepared it was killed, most likely for its memory, twice"
-    )
+    found = dict(through_processes([items[:8], items[8:]], open_work, workers=2))
+    reason = "the process that prepared it was killed, most likely for its memory, twice"
+    assert found.pop(POISON) == Lost(reason=reason)
     assert found == {number: 2 * number for number in items if number != POISON}
 
 
 @pytest.mark.slow
 def test_a_first_death_may_be_chance(tmp_path: Path) -> None:
-    open_work = functools.partial(dying_once, tmp_path)
+    open_work = partial(opened, partial(doubled_after_a_death, tmp_path))
     assert dict(through_processes([(0,), (1,)], open_work, workers=2)) == {0: 0, 1: 2}
 
 
@@ -160,7 +145,7 @@ def test_a_run_that_is_stopped_lets_workers_end_what_they_began(tmp_path: Path) 
     stopping = threading.Thread(target=stop)
     stopping.start()
     with pytest.raises(CancelledError):
-        list(through_processes([(1,), (2,)], functools.partial(heeding, tmp_path), workers=1, cancel=cancel))
+        list(through_processes([(1,), (2,)], partial(heeding, tmp_path), workers=1, cancel=cancel))
     stopping.join()
     assert (tmp_path / "ended").exists()
 

@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 
-from catena.effects import (
-    LLM,
-    Captioner,
-    Complete,
-    Completion,
-    Describe,
-    Embed,
-    Embedder,
-    EntityRecognizer,
-    Rate,
-    Reranker,
-    Search,
-    Services,
-    Store,
-    ask,
-    run,
-)
+from catena.effects import LLM, Captioner, Complete, Completion, Embedder, EntityRecognizer, Reranker, Search, Store
 from catena.effects.ports import Tokenizer
 from catena.model import Chunk, Document, Hit, MissingExtraError, Ranking, Scale, ServiceError
-from catena.testing import (
-    FakeCaptioner,
-    FakeClock,
-    FakeEmbedder,
-    FakeLLM,
-    FakeReranker,
-    Flaky,
-    ScriptedLLM,
-    strategies,
-)
-from catena.testing.fakes import AngleEmbedder, FakeRecognizer, FakeStore, FakeTokenizer, Recorder, Slow
+from catena.testing import FakeCaptioner, FakeEmbedder, FakeLLM, FakeReranker, Flaky, ScriptedLLM, strategies
+from catena.testing.fakes import AngleEmbedder, FakeRecognizer, FakeStore, FakeTokenizer, Slow
 
 PORTS = {
     LLM: (FakeLLM(), ScriptedLLM([]), Flaky(FakeLLM(), [])),
@@ -57,22 +32,9 @@ def prompt(text: str, **more: str) -> Complete:
     return Complete(prompt=text, purpose="test", **more)
 
 
-def chunk(name: str, text: str) -> Chunk:
-    return Chunk(id=name, document_id="d", position=0, start=0, end=len(text), text=text)
-
-
-def test_each_fake_fulfils_its_port_and_all_work_together() -> None:
+def test_each_fake_fulfils_its_port() -> None:
     for port, fakes in PORTS.items():
         assert all(isinstance(fake, port) for fake in fakes), port
-    services = Services(
-        llm=FakeLLM(), embedder=FakeEmbedder(), reranker=FakeReranker(), captioner=FakeCaptioner(),
-        store=FakeStore({"r": []}),
-    )  # fmt: skip
-    requests = [
-        prompt("a"), Embed(texts=("a",)), Rate(query="q", texts=("a",)), Describe(image=b"x", prompt="p"),
-        Search(route="r", query="q", k=1),
-    ]  # fmt: skip
-    assert len(run(ask(requests), services)) == 5
 
 
 def test_the_llm_replies_by_function_by_mapping_or_by_echo() -> None:
@@ -135,9 +97,8 @@ def test_rerankers_captioners_and_recognisers_take_functions_and_names() -> None
     assert FakeReranker().score("red bolt", ["a red nut", "", "red bolt"]) == [0.5, 0.0, 1.0]
     assert FakeReranker().score("", ["a"]) == [0.0]
     assert FakeReranker(lambda query, text: float(len(text))).score("q", ["abc"]) == [3.0]
-    one, same, other = (
-        FakeCaptioner().caption(image, told) for image, told in ((b"x", "p"), (b"x", "q"), (b"y", "p"))
-    )
+    asked = ((b"x", "p"), (b"x", "q"), (b"y", "p"))
+    one, same, other = (FakeCaptioner().caption(*each) for each in asked)
     assert one == same != other
     recogniser = FakeRecognizer({"PART": ["bolt", "nut"], "TOOL": ["key"]})
     assert recogniser.recognise(["a nut, a bolt, a key"], []) == (("nut", "bolt", "key"),)
@@ -173,17 +134,6 @@ def test_flaky_fails_at_the_given_calls_whatever_the_method_and_hides_async_twin
             return Completion(text="past the wrapper")
 
     assert not hasattr(Flaky(Both(), []), "acomplete")
-
-
-async def test_calls_are_recorded_from_many_threads_and_the_clock_moves_without_waiting() -> None:
-    recorder = Recorder()
-    with ThreadPoolExecutor(8) as pool:
-        places = list(pool.map(recorder.record, range(1_600)))
-    assert (len(recorder.calls), sorted(places)) == (1_600, list(range(1_600)))
-    clock = FakeClock(5.0)
-    clock.sleep(3_600)
-    await clock.asleep(1)
-    assert (clock.now(), clock.naps) == (3_606.0, [3_600, 1])
 
 
 @given(strategies.chunkings(), strategies.documents())

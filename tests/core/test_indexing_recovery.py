@@ -13,26 +13,40 @@ from pathlib import Path
 import numpy as np
 import pytest
 from damaged_files import DAMAGES, garble
-from test_indexing_entries import DIM, addition, open_store
+from test_indexing_entries import DIM, addition, open_store, rankings
+from test_library_graph import told
 
+from catena import Library
 from catena.effects import Search
-from catena.model import LibraryError, Ranking
+from catena.model import LibraryError
 from catena.store import LibraryStore, Manifest, lexical, schema, vectors
 from catena.store import store as store_module
+from catena.testing import FakeEmbedder
+
+INDEXES = ("lexical/headed", "lexical/raw", "vectors", "graph")
+
+
+def opened(path: Path) -> Library:
+    return Library.open(path, embedder=FakeEmbedder(DIM, identity="fake-1"))
 
 
 def filled(path: Path) -> Path:
-    with open_store(path) as store:
-        store.add([addition(f"d{n}", "ram clock", f"flash f{n}", terms=[["ram"], []], seed=n) for n in range(6)])
-        store.search(Search(route="lexical", query="ram", k=1, view="raw"))
+    with opened(path) as library:
+        terms = [["ram"], []]
+        library.store.add([addition(f"d{n}", "ram clock", f"flash f{n}", terms=terms, seed=n) for n in range(6)])
+        library.store.search(Search(route="lexical", query="ram", k=1, view="raw"))
+        library.build_graph()
     return path
 
 
-def rankings(store: LibraryStore) -> list[Ranking]:
-    return [
-        store.search(Search(route=route, query="ram f3", vector=np.eye(DIM)[1], k=99, view=view))
-        for route, view in (("lexical", None), ("lexical", "raw"), ("dense", None), ("keyword", None))
-    ]
+def asked(library: Library) -> list[object]:
+    """Return all that the indexes say."""
+    return [*rankings(library.store), told(library.graph)]
+
+
+def answers(path: Path) -> list[object]:
+    with opened(path) as library:
+        return asked(library)
 
 
 def files_of(path: Path, folder: str) -> list[Path]:
@@ -41,37 +55,38 @@ def files_of(path: Path, folder: str) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("folder", ["lexical/headed", "lexical/raw", "vectors"])
+@pytest.mark.parametrize("folder", INDEXES)
 def test_any_damaged_file_of_an_index_is_reported_and_mended(tmp_path: Path, folder: str, damage: str) -> None:
     path = filled(tmp_path / "library")
-    with open_store(path) as store:
-        before = rankings(store)
+    before = answers(path)
     for number in range(len(files_of(path, folder))):
         file = files_of(path, folder)[number]
         DAMAGES[damage](file)
-        with open_store(path) as store:
-            assert rankings(store) == before, file.name
-            assert store.verify() == (), file.name
+        with opened(path) as library:
+            if folder == "graph" and not (damage == "garbled" and file.stat().st_size == 0):
+                assert library.verify() == ("the files of the graph are missing or damaged",), file.name
+            assert asked(library) == before, file.name
+            assert library.verify() == (), file.name
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder in which the engine's own thread may be writing its last file."""
-    for _ in range(100):
-        with suppress(OSError):
-            shutil.rmtree(folder)
-        if not folder.exists():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{folder.name} cannot be removed")
+def remove(*folders: Path) -> None:
+    """Remove folders in which the engine's own thread may be writing its last file."""
+    for folder in folders:
+        for _ in range(100):
+            with suppress(OSError):
+                shutil.rmtree(folder)
+            if not folder.exists():
+                break
+            time.sleep(0.02)
+        else:
+            raise AssertionError(f"{folder.name} cannot be removed")
 
 
 @pytest.mark.parametrize("folder", ["lexical", "lexical/headed", "vectors"])
-def test_an_index_that_is_gone_or_was_being_written_is_rebuilt_and_damage_is_named(
-    tmp_path: Path, folder: str
-) -> None:
+def test_an_index_that_is_gone_or_half_written_is_rebuilt_and_damage_is_named(tmp_path: Path, folder: str) -> None:
     path = filled(tmp_path / "library")
+    before = answers(path)
     with open_store(path) as store:
-        before = rankings(store)
         garble(next(file for file in files_of(path, "lexical/headed") if file.suffix == ".idx"))
         garble(path / "vectors" / "matrix.npy")
         assert store.verify() == (
@@ -81,48 +96,53 @@ def test_an_index_that_is_gone_or_was_being_written_is_rebuilt_and_damage_is_nam
     remove(path / folder)
     with open_store(path) as store:
         assert store.verify() == ()
-        assert rankings(store) == before
+        assert rankings(store) == before[:-1]
         remove(path / folder)
         assert store.verify() != ()
         store.add([addition("new", "ram")])
         assert store.verify() == ()
-        before = rankings(store)
-    for place in (path / "lexical" / "headed", path / "vectors"):
+    before = answers(path)
+    for place in (path / "lexical" / "headed", path / "vectors", path / "graph"):
         replace(Manifest.read(place), files={}, writing=True).write(place)
     np.save(path / "vectors" / "matrix.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)  # runs no code
-    with open_store(path) as store:
-        assert store.verify() == ()
-        assert rankings(store) == before
+    assert answers(path) == before
+    with opened(path) as library:
+        assert library.verify() == ()
 
 
 def test_indexes_of_another_library_or_another_kind_are_not_trusted(tmp_path: Path) -> None:
     path, other = filled(tmp_path / "library"), tmp_path / "other"
+    folders = [path / name for name in ("lexical", "vectors", "graph")]
     shutil.copy(path / schema.FILE, tmp_path / "backup")
-    with open_store(path) as store:
-        before = rankings(store)
-        store.add([addition("later", "ram ram")])
+    before = answers(path)
+    with opened(path) as library:
+        library.store.add([addition("later", "ram ram")])
+        library.build_graph()
     shutil.copy(tmp_path / "backup", path / schema.FILE)  # an older truth put in place is followed
-    with open_store(path) as store:
-        assert rankings(store) == before
-        assert store.verify() == ()
-    with open_store(other) as store:
-        store.add([addition(f"x{n}", "ram", "ram", "ram", seed=n) for n in range(20)])
-    for folder in ("lexical", "vectors"):
-        remove(path / folder)
-        shutil.copytree(other / folder, path / folder)
+    assert answers(path) == before
+    with opened(path) as library:
+        library.store.add([addition("later", "flash", "clock", seed=9)])  # the generation once more, of other content
+        assert library.verify() == ()
+    before = answers(path)
+    remove(*folders)
+    assert answers(path) == before
+    with opened(other) as library:
+        library.store.add([addition(f"x{n}", "ram", "ram", "ram", seed=n) for n in range(20)])
+        library.build_graph()
+    remove(*folders)
+    for folder in folders:
+        shutil.copytree(other / folder.name, folder)
     with open_store(path) as store:
         assert store.verify() != ()
-        assert rankings(store) == before
-        assert store.verify() == ()
+    assert answers(path) == before
+    with opened(path) as library:
+        assert library.verify() == ()
     remove(path / "lexical" / "raw")
     shutil.copytree(path / "lexical" / "headed", path / "lexical" / "raw")
-    with open_store(path) as store:
-        assert rankings(store) == before
+    assert answers(path) == before
 
 
-def test_what_a_killed_writer_left_behind_is_caught_up_on_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_writer_left_behind_is_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "library")
     with open_store(path) as store, monkeypatch.context() as patch:
         patch.setattr(store._routes, "sync", lambda connection: None)  # dies between the commit and the indexes
@@ -146,9 +166,8 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -
     with open_store(tmp_path / "killed") as store:
         assert store.verify() == store.documents() == ()
     (path / schema.FILE).write_bytes(content)
-    with pytest.raises(
-        LibraryError, match=r"library\.sqlite is (damaged or not a database|empty).*nothing was touched"
-    ):
+    told = r"library\.sqlite is (damaged or not a database|empty).*nothing was touched"
+    with pytest.raises(LibraryError, match=told):
         open_store(path)
     assert (path / schema.FILE).read_bytes() == content
 
@@ -264,21 +283,23 @@ def test_an_index_that_fails_at_a_question_is_named(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("indexes", ["as written", "gone"])
 def test_a_folder_that_cannot_be_written_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexes: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, indexes: str
 ) -> None:
     path = filled(tmp_path / "library")
     with open_store(path) as store:
-        before = rankings(store)
+        store.add([addition("late", "flash late")])  # which the graph has to catch up with
+    before = answers(path)
     if indexes == "gone":
-        remove(path / "lexical")
-        remove(path / "vectors")
+        remove(path / "lexical", path / "vectors", path / "graph")
     content = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     monkeypatch.setattr(store_module.os, "access", lambda *_: False)  # the tests may run as root
     path.chmod(0o555)
-    with open_store(path) as store:
-        assert rankings(store) == before
-        assert (store.verify() == ()) is (indexes == "as written")
-        with pytest.raises(LibraryError, match="the folder cannot be written; nothing was changed"):
-            store.add([addition("x", "y")])
+    assert answers(path) == before
+    with opened(path) as library:
+        assert (library.verify() == ()) is (indexes == "as written")
+        for write in (lambda: library.store.add([addition("x", "y")]), library.build_graph, library.drop_graph):
+            with pytest.raises(LibraryError, match=r"the folder cannot be written.*; nothing was changed"):
+                write()
     path.chmod(0o755)
+    assert caplog.text == ""
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == content

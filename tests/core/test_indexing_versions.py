@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from test_indexing_entries import DIM, entry_of, open_store, vectors_of
+from test_indexing_entries import DIM, entry_of, open_store, rankings, vectors_of
 
 from catena.effects import Search
 from catena.model import LibraryError, Outcome, ViewVectors, text_digest
-from catena.store import LibraryStore, schema
+from catena.store import schema
 from catena.store import store as store_module
 from catena.store.derived import MANIFEST
 
@@ -61,23 +63,26 @@ COPIES = {
 }
 
 
+def execute(file: Path, script: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(script)
+
+
+def select(library: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(library / schema.FILE)) as connection:
+        return connection.execute(query).fetchall()
+
+
 def make_older(library: Path, version: int) -> None:
     """Put in place of a library of today what an older release would have written; nothing was replaced in it yet."""
     if version == 3:
-        with sqlite3.connect(library / schema.FILE) as connection:
-            connection.executescript(TO_3)
-        connection.close()
+        execute(library / schema.FILE, TO_3)
         return
     older = library / "older.sqlite"
-    with sqlite3.connect(older) as connection:
-        connection.executescript(VERSION_2)
-        connection.execute("ATTACH ? AS today", (str(library / schema.FILE),))
-        for table, columns in COPIES.items():
-            connection.execute(f"INSERT INTO {table} SELECT {columns} FROM today.{table}")
-        if version == 1:
-            connection.commit()
-            connection.executescript("DROP TABLE figures; DROP TABLE pictures; PRAGMA user_version = 1;")
-    connection.close()
+    copies = [f"INSERT INTO {table} SELECT {columns} FROM today.{table};" for table, columns in COPIES.items()]
+    execute(older, f"{VERSION_2} ATTACH '{library / schema.FILE}' AS today; BEGIN; {''.join(copies)} COMMIT;")
+    if version == 1:
+        execute(older, "DROP TABLE figures; DROP TABLE pictures; PRAGMA user_version = 1;")
     os.replace(older, library / schema.FILE)
     for manifest in library.rglob(MANIFEST):
         body = json.loads(manifest.read_text())
@@ -94,41 +99,28 @@ def library(tmp_path: Path) -> Path:
     return tmp_path / "library"
 
 
-def found(store: LibraryStore) -> list[object]:
-    requests = [("lexical", None), ("lexical", "raw"), ("dense", None), ("keyword", None)]
-    return [
-        store.search(Search(route=route, query="ram f3", vector=np.eye(DIM)[1], k=99, view=view))
-        for route, view in requests
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_library_is_brought_up_to_date_with_all_it_holds(library: Path, version: int) -> None:
     with open_store(library) as store:
-        entries, before = [store.get(info.id) for info in store.documents()], found(store)
+        entries, before = [store.get(info.id) for info in store.documents()], rankings(store)
     make_older(library, version)
     with open_store(library) as store:
         assert [store.get(info.id) for info in store.documents()] == entries
-        assert found(store) == before
+        assert rankings(store) == before
         assert store.verify() == ()
         assert store.known_vectors("d1") == {}  # which texts were embedded was not kept
         assert store.made_views("d1") == {}
-    with sqlite3.connect(library / schema.FILE) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
-        upgraded = tables(connection)
-    connection.close()
+    assert select(library, "PRAGMA user_version") == [(schema.VERSION,)]
     with open_store(library.parent / "new") as store:
         store.add([(entry_of("a", "x"), np.eye(DIM)[:1])])
-    with sqlite3.connect(library.parent / "new" / schema.FILE) as connection:
-        assert upgraded == tables(connection)
-    connection.close()
+    assert tables(library) == tables(library.parent / "new")
 
 
-def tables(connection: sqlite3.Connection) -> dict[str, set[object]]:
-    names = connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+def tables(library: Path) -> dict[str, set[object]]:
+    names = select(library, "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
     return {
-        name: {(row[1], row[2], row[3], row[5]) for row in connection.execute(f"PRAGMA table_info({name})")}
+        name: {(row[1], row[2], row[3], row[5]) for row in select(library, f"PRAGMA table_info({name})")}
         for (name,) in names
     }
 
@@ -137,12 +129,8 @@ def test_documents_of_an_older_library_are_replaced_deleted_and_given_views(libr
     make_older(library, 2)
     with open_store(library) as store:
         entry = store.get("d0")
-        vectors = ViewVectors(
-            rows=np.eye(DIM, dtype=np.float32)[[0, 1, 2]],
-            chunks=(0, 1, 1),
-            kinds=("", "", "raw"),
-            digests=tuple(map(text_digest, "abc")),
-        )
+        rows, digests = np.eye(DIM, dtype=np.float32)[[0, 1, 2]], tuple(map(text_digest, "abc"))
+        vectors = ViewVectors(rows=rows, chunks=(0, 1, 1), kinds=("", "", "raw"), digests=digests)
         (first,) = store.put([(entry, vectors)])
         assert (first.kept, first.added, first.removed) == (0, 2, 2)  # what was stored was not known to be equal
         (second,) = store.put([(entry, vectors)])
@@ -155,9 +143,7 @@ def test_documents_of_an_older_library_are_replaced_deleted_and_given_views(libr
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_an_older_library_that_cannot_be_written_says_so(
-    library: Path, version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_library_that_cannot_be_written_says_so(library: Path, version: int, monkeypatch) -> None:
     make_older(library, version)
     content = (library / schema.FILE).read_bytes()
     monkeypatch.setattr(store_module.os, "access", lambda *_: False)
@@ -171,39 +157,31 @@ def test_a_library_of_version_5_is_read_as_it_is_and_brought_up_to_date_by_who_w
 ) -> None:
     with open_store(library) as store:
         store.record([Outcome(source="d1.md", document_id="d1", state="partial")])
-        infos, ledger, before = store.documents(), store.ledger(), found(store)
-    with sqlite3.connect(library / schema.FILE) as connection:
-        connection.executescript(TO_5)
-    connection.close()
+        infos, ledger, before = store.documents(), store.ledger(), rankings(store)
+    execute(library / schema.FILE, TO_5)
     content = (library / schema.FILE).read_bytes()
     for may_write in (False, True):
         with monkeypatch.context() as patch:
             patch.setattr(store_module.os, "access", lambda *_, may=may_write: may)
             with open_store(library) as store:
-                assert (store.documents(), store.ledger(), found(store)) == (infos, ledger, before)
+                assert (store.documents(), store.ledger(), rankings(store)) == (infos, ledger, before)
                 assert store.verify() == ()
         assert (library / schema.FILE).read_bytes() == content
     assert not caplog.messages
     with open_store(library) as store:
         store.record([Outcome(source="a.md", document_id="d2", state="failed")])
-        store.record(
-            [Outcome(source="a.md", document_id="d3", state="failed")]
-        )  # version 5 kept one line of a source
+        store.record([Outcome(source="a.md", document_id="d3", state="failed")])  # version 5 kept one of a source
         assert [each.document_id for each in store.ledger()] == ["d2", "d3", "d1"]
     (told,) = caplog.messages
     assert "its tables were brought from version 5 to 6" in told
 
 
-def test_an_upgrade_that_fails_half_way_leaves_the_old_library(
-    library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upgrade_that_fails_leaves_the_old_library(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older(library, 1)
     with monkeypatch.context() as patch:
         patch.setitem(schema.UPGRADES, 2, f"{schema.FROM_2};\nINSERT INTO nowhere VALUES (1)")
         with pytest.raises(LibraryError):
             open_store(library)
-    with sqlite3.connect(library / schema.FILE) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    connection.close()
+    assert select(library, "PRAGMA user_version") == [(1,)]
     with open_store(library) as store:
         assert store.verify() == ()

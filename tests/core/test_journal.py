@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ from catena.testing.fakes import FakeRecognizer, FakeStore, FakeTokenizer
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal.open(tmp_path / "journal.db") as opened:
+    with Journal.open(tmp_path / "deep" / "journal.db") as opened:
         yield opened
 
 
@@ -81,11 +81,19 @@ def all_fakes(journal: Journal | None = None) -> Services:
 # Kept replies
 
 
-def test_kept_replies_cannot_be_told_from_fresh_ones(drive, journal):
+def test_each_service_answers_its_requests_and_kept_replies_cannot_be_told_from_fresh_ones(drive, journal, tmp_path):
     plain = drive(ask(EVERY_KIND), all_fakes())
+    text, *rows, scores, caption, names = plain
+    assert (text.text, scores, names) == ("p", (1.0, 0.0), (("HX-200", "\ud800"), ()))
+    np.testing.assert_array_equal(rows, [FakeEmbedder(5).embed_documents(("a b", "c"))] * 2)
+    assert caption == FakeCaptioner().caption(b"\x89PNG", "what is it?")
     fresh = drive(ask(EVERY_KIND), all_fakes(journal))
-    silent = all_fakes(journal)
-    kept = drive(ask(EVERY_KIND), silent)
+    journal.close()
+    events: list[Event] = []
+    with Journal.open(tmp_path / "deep" / "journal.db") as again:
+        silent = replace(all_fakes(again), progress=events.append)
+        kept = drive(ask(EVERY_KIND), silent)
+    assert [(event.kind, event.done) for event in events] == [("cached", n) for n in range(1, 7)]
     for one, two, three in zip(plain, fresh, kept, strict=True):
         assert type(one) is type(two) is type(three)
         np.testing.assert_equal(one, two)
@@ -94,18 +102,6 @@ def test_kept_replies_cannot_be_told_from_fresh_ones(drive, journal):
     assert kept[1].flags.writeable == fresh[1].flags.writeable
     assert silent.llm.calls == silent.embedder.calls == silent.reranker.calls == silent.captioner.calls == []
     assert silent.recognizer.calls == []
-    assert kept[5] == (("HX-200", "\ud800"), ())
-
-
-def test_a_journal_outlives_its_process(drive, tmp_path):
-    with Journal.open(tmp_path / "deep" / "journal.db") as first:
-        drive(complete("a"), Services(llm=FakeLLM(), journal=first))
-    llm = FakeLLM()
-    with Journal.open(tmp_path / "deep" / "journal.db") as second:
-        events: list[Event] = []
-        drive(complete("a"), Services(llm=llm, journal=second, progress=events.append))
-    assert llm.calls == []
-    assert [(event.kind, event.done) for event in events] == [("cached", 1)]
 
 
 def test_searches_and_types_without_a_form_are_never_kept(drive, journal):
@@ -307,15 +303,8 @@ print("|".join(reply.text for reply in replies))
 
 
 def test_two_processes_that_open_and_write_at_once_agree_on_every_reply(tmp_path):
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path / "journal.db"), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("ann", "bob")
-    ]
+    command, pipe = [sys.executable, "-c", WRITER, str(tmp_path / "journal.db")], subprocess.PIPE
+    writers = [subprocess.Popen([*command, name], stdin=pipe, stdout=pipe, text=True) for name in ("ann", "bob")]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
@@ -374,9 +363,8 @@ def test_a_closed_journal_says_so_and_closes_twice(drive, tmp_path):
     journal = Journal.open(tmp_path / "journal.db")
     journal.close()
     journal.close()
-    with pytest.raises(JournalError, match=r"is closed. Try: keep it open") as caught:
+    with pytest.raises(JournalError, match=r"is closed. Try: keep it open"):
         drive(complete("a"), Services(llm=FakeLLM(), journal=journal))
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 # Plans
@@ -388,13 +376,11 @@ PRICES = Tariff(
 
 
 def two_rounds() -> Step[str]:
-    titles = yield from ask(
-        [Complete(prompt=f"title of part {i}", purpose="titles", max_tokens=10) for i in range(3)]
-    )
+    parts = (f"title of part {i}" for i in range(3))
+    titles = yield from ask([Complete(prompt=part, purpose="titles", max_tokens=10) for part in parts])
     yield from ask([Embed(texts=tuple(title.text for title in titles)), Rate(query="q w", texts=("a", "b"))])
-    (summary,) = yield from ask(
-        [Complete(prompt="sum up " + " ".join(t.text for t in titles), purpose="summary", max_tokens=50)]
-    )
+    prompt = " ".join(["sum up", *(title.text for title in titles)])
+    (summary,) = yield from ask([Complete(prompt=prompt, purpose="summary", max_tokens=50)])
     return summary.text
 
 
@@ -447,36 +433,13 @@ def test_stand_ins_steer_a_plan():
 
 
 def test_a_plan_needs_no_services_and_fails_types_it_does_not_know():
-    class Unknown:
-        purpose = "unknown"
-
-    def asks_unknown() -> Step[list[Any]]:
-        (failed,) = yield [Unknown()]
+    def asks_unknown() -> Step[Any]:
+        (failed,) = yield [SimpleNamespace(purpose="unknown")]
         assert isinstance(failed, Failed)
-        rows, ranking, caption = yield [
-            Embed(texts=("a",)),
-            Search(route="r", query="q", k=1),
-            Describe(image=b"", prompt="p"),
-        ]
-        (names,) = yield [Recognise(texts=("a", "b"))]
-        assert names == ((), ())
-        assert rows.shape == (1, 1)
-        assert ranking.hits == ()
-        return [caption]
+        rows, ranking = yield [Embed(texts=("a",)), Search(route="r", query="q", k=1)]
+        caption, names = yield [Describe(image=b"", prompt="p"), Recognise(texts=("a", "b"))]
+        assert (rows.shape, ranking.hits, names) == ((1, 1), (), ((), ()))
+        return caption
 
     found = plan(asks_unknown(), Services())
     assert (found.total.calls, found.stopped_by) == (5, "")
-
-
-def test_a_budget_resumes_where_a_journal_stopped(drive, journal):
-    llm = FakeLLM()
-    prompts = [str(i) for i in range(20)]
-    for _ in range(20):
-        budget = Budget(max_tokens=2_000)
-        try:
-            replies = drive(complete(*prompts, max_tokens=500), Services(llm=llm, journal=journal, budget=budget))
-        except Exception:
-            continue
-        break
-    assert [reply.text for reply in replies] == prompts
-    assert len(llm.calls) == 20

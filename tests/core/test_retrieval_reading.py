@@ -29,12 +29,8 @@ def halves(whole: Chunk) -> tuple[Chunk, ...]:
 
 
 def ranked(*texts: str, scale: Scale = Scale.NORMALIZED) -> Ranking:
-    hits = (
-        Hit(
-            chunk("abcdef"[place], text), 1.0 / (place + 1), (Provenance(route="lexical", rank=place + 1, score=1.0),)
-        )
-        for place, text in enumerate(texts)
-    )
+    ways = [(Provenance(route="lexical", rank=rank, score=1.0),) for rank in range(1, len(texts) + 1)]
+    hits = [Hit(chunk("abcdef"[at], text), 1 / (at + 1), ways[at]) for at, text in enumerate(texts)]
     return Ranking(tuple(hits), scale)
 
 
@@ -65,14 +61,10 @@ def test_the_formula_by_hand() -> None:
     assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(expected)
     assert [hit.chunk.id for hit in found.hits] == ["a0", "b0", "a1", "b1"]
     assert found.scale is Scale.NORMALIZED
-    by_rank = read(
-        "oil", ranked("seal", "valve", "oil", scale=Scale.RANK), ReadingOptions(alpha=0.0, whole=1.0, hits=2)
-    )
+    two = ReadingOptions(alpha=0.0, whole=1.0, hits=2)
+    by_rank = read("oil", ranked("seal", "valve", "oil", scale=Scale.RANK), two)
     assert [(hit.chunk.id, hit.score) for hit in by_rank.hits] == [("a0", 1.0), ("b0", 0.5)]
     assert read("oil", ranked()).hits == ()
-    for name, value in (("hits", 0), ("alpha", 1.5), ("alpha", float("nan")), ("whole", -0.1)):
-        with pytest.raises(ParameterError, match=f"^{name} must be"):
-            ReadingOptions(**{name: value})
     with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0, got -1"):
         within_tokens(ranked("x"), -1, len)
 
@@ -85,17 +77,14 @@ def test_meaning_counts_as_much_as_alpha_says_and_costs_nothing_at_zero() -> Non
     found = run(rank_passages("seal", ranked("oil|seal"), halves, ReadingOptions(alpha=1.0, whole=0.0)), services)
     query = embedder.embed_query("seal")
     rows = embedder.embed_documents(["Care\noil", "Care\nseal"])
-    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(
-        {f"a{place}": (1 + float(row @ query)) / 2 for place, row in enumerate(rows)}, abs=1e-6
-    )
+    wanted = {f"a{place}": (1 + float(row @ query)) / 2 for place, row in enumerate(rows)}
+    assert {hit.chunk.id: hit.score for hit in found.hits} == pytest.approx(wanted, abs=1e-6)
 
 
 def test_a_passage_says_how_its_chunk_was_found_and_what_it_is_worth_itself() -> None:
     (hit,) = read("oil", ranked("oil"), ReadingOptions(alpha=0.0)).hits
-    assert [(way.route, way.rank, way.view) for way in hit.provenance] == [
-        ("lexical", 1, "raw"),
-        ("reading", None, "passage"),
-    ]
+    ways = [(way.route, way.rank, way.view) for way in hit.provenance]
+    assert ways == [("lexical", 1, "raw"), ("reading", None, "passage")]
     assert hit.provenance[1].score == 1.0
 
 
@@ -103,9 +92,8 @@ def test_a_passage_says_how_its_chunk_was_found_and_what_it_is_worth_itself() ->
 def test_every_passage_comes_once_best_first_in_zero_to_one(texts: list[str]) -> None:
     ranking = ranked(*texts)
     found = read("a b", ranking)
-    assert sorted(hit.chunk.id for hit in found.hits) == sorted(
-        part.id for hit in ranking.hits for part in halves(hit.chunk)
-    )
+    parts = [part.id for hit in ranking.hits for part in halves(hit.chunk)]
+    assert sorted(hit.chunk.id for hit in found.hits) == sorted(parts)
     scores = [hit.score for hit in found.hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
@@ -178,9 +166,7 @@ chunks = st.lists(blocks, min_size=1, max_size=4).map("\n\n".join)
 
 
 @given(st.lists(chunks, max_size=4), st.integers(0, 150), st.integers(0, 150))
-def test_a_budget_is_never_passed_and_a_larger_one_reads_the_same_and_more(
-    texts: list[str], budget: int, more: int
-) -> None:
+def test_a_budget_holds_and_a_larger_one_reads_the_same_and_more(texts: list[str], budget: int, more: int) -> None:
     document = "\n\n".join(texts)
 
     def places(tokens: int) -> set[int]:

@@ -91,14 +91,8 @@ def test_recall_by_hand() -> None:
 
 def needs_names(count: int) -> tuple[Scores, list[Labelled]]:
     """Questions whose answer only the critical terms tell, against a word route that is strong and wrong."""
-    scores: Scores = {
-        f"q{number}": {
-            "lexical": {"a": 9.0, "b": 5.0, "c": 1.0},
-            "dense": {"a": 0.9, "b": 0.5, "c": 0.1},
-            "keyword": {"b": 1.0},
-        }
-        for number in range(count)
-    }
+    strong, alike = {"a": 9.0, "b": 5.0, "c": 1.0}, {"a": 0.9, "b": 0.5, "c": 0.1}
+    scores: Scores = {f"q{n}": {"lexical": strong, "dense": alike, "keyword": {"b": 1.0}} for n in range(count)}
     return scores, [question(name, "b") for name in scores]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +52,7 @@ def find(query: str) -> Sequence[Found]:
     return () if query in ("", "nothing") else ALL
 
 
-async def afind(query: str) -> Sequence[Found]:
+async def afind(query: str = "one") -> Sequence[Found]:
     await asyncio.sleep(0)
     return find(query)
 
@@ -72,7 +72,7 @@ def warned() -> Sequence[Found]:
     return ALL[:1]
 
 
-def raised() -> Sequence[Found]:
+def raised(*_: Any) -> Sequence[Found]:
     raise ConnectionError("it is gone")
 
 
@@ -84,10 +84,16 @@ def meeting_calls(meeting: Meeting) -> Any:
     return call
 
 
-FAILURES = {"a part": Failure(call=warned), "a part, raise": Failure(call=raised, raises=True)}
+GOOD: dict[str, Any] = {
+    "name": "good",
+    "failures": {"a part": Failure(call=warned), "a part, raise": Failure(call=raised, raises=True)},
+    "meeting": meeting_calls,
+    "snapshot": lambda: [dict(one) for one in HELD],
+    "text_of": {"manual": SOURCE}.__getitem__,
+}
 
 RETRIEVER = RetrieverSubject(
-    name="good",
+    **GOOD,
     queries=("one", "two"),
     ask=find,
     aask=afind,
@@ -98,52 +104,82 @@ RETRIEVER = RetrieverSubject(
         ask=only, where={"of": "a"}, keeps=lambda found: found.metadata["of"] == "a", unknown={"on": "a"}
     ),
     nothing="nothing",
-    failures=FAILURES,
-    meeting=meeting_calls,
-    snapshot=lambda: [dict(one) for one in HELD],
-    text_of={"manual": SOURCE}.__getitem__,
     flat="scalars",
 )
 
 
-def changed(**changes: Any) -> Any:
-    """A retriever whose every hit is changed."""
-    return lambda query: [replace(one, **changes) for one in find(query)]
+Answer = Callable[[], Sequence[Found]]
 
 
-def forgetful() -> Any:
+def changed(**changes: Any) -> Answer:
+    """An answer whose every part is changed."""
+    return lambda: [replace(one, **changes) for one in ALL]
+
+
+def forgetful() -> Answer:
     calls = iter(range(10_000))
-    return lambda query: ALL[: 1 + next(calls) % 3]
+    return lambda: ALL[: 1 + next(calls) % 3]
 
 
-DRIFTING = forgetful()
-
-
-def writing(query: str) -> Sequence[Found]:
+def writing() -> Sequence[Found]:
     HELD[0]["text"] += "!"
-    return find(query)
+    return ALL
 
 
-async def sleepy(query: str) -> Sequence[Found]:
+async def sleepy(*_: Any) -> Sequence[Found]:
     time.sleep(0.001)
     await asyncio.sleep(0)
-    return find(query)
+    return ALL
 
 
-async def greedy(query: str) -> Sequence[Found]:
-    return find(query)
+async def greedy(*_: Any) -> Sequence[Found]:
+    return ALL
 
 
-async def other(query: str) -> Sequence[Found]:
+async def other(*_: Any) -> Sequence[Found]:
     await asyncio.sleep(0)
-    return find(query)[:1]
+    return ALL[:1]
 
 
 def one_by_one(_: Meeting) -> Any:
-    async def call(*_: Any) -> Sequence[Found]:
-        return ALL  # which nobody waits for
+    return greedy  # which waits for nobody
 
-    return call
+
+ANSWERS: list[tuple[str, Answer]] = [
+    ("ids", changed(id=None)),
+    ("ids", changed(id="same")),
+    ("equal calls, equal answers", forgetful()),
+    ("metadata", changed(metadata={"at": object()})),
+    ("metadata", changed(metadata={"at": {"page": 1}})),
+    ("metadata", changed(metadata={"share": float("nan")})),
+    ("offsets", changed(start=3)),
+    ("offsets", changed(end=None)),
+    ("inputs unchanged", writing),
+]
+RANKED: list[tuple[str, Answer]] = [
+    ("scores", changed(score=None)),
+    ("scores", changed(score=float("nan"))),
+    ("scores", lambda: ALL[::-1]),
+    ("provenance", changed(routes=())),
+]
+FAILING = [
+    Failure(call=raised),
+    Failure(call=lambda: ALL),
+    Failure(call=lambda: ()),
+    Failure(call=warned, raises=True),
+]
+
+
+def of_found(
+    answering: Callable[[Answer], dict[str, Any]], asynchronous: str, *ranked: tuple[str, Answer]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return what every suite of things found refuses, for a subject that answers by a function."""
+    return [
+        *((check, answering(answer)) for check, answer in (*ANSWERS, *ranked)),
+        *(("async", {asynchronous: call}) for call in (other, sleepy, greedy)),
+        *(("failures", {"failures": {"a part": failure}}) for failure in FAILING),
+        ("side by side", {"meeting": one_by_one}),
+    ]
 
 
 def filtering(**changes: Any) -> Filtering:
@@ -152,24 +188,9 @@ def filtering(**changes: Any) -> Filtering:
 
 
 BAD_RETRIEVERS: list[tuple[str, dict[str, Any]]] = [
+    *of_found(lambda answer: {"ask": lambda query: answer()}, "aask", *RANKED),
     ("something is found", {"ask": lambda query: ()}),
-    ("ids", {"ask": changed(id=None)}),
-    ("ids", {"ask": changed(id="same")}),
-    ("equal calls, equal answers", {"ask": forgetful()}),
-    ("scores", {"ask": changed(score=None)}),
-    ("scores", {"ask": changed(score=float("nan"))}),
-    ("scores", {"ask": lambda query: find(query)[::-1]}),
-    ("provenance", {"ask": changed(routes=())}),
-    ("metadata", {"ask": changed(metadata={"at": object()})}),
-    ("metadata", {"ask": changed(metadata={"pages": [1, 2]})}),
-    ("metadata", {"ask": changed(metadata={"share": float("nan")})}),
-    ("offsets", {"ask": changed(start=3)}),
-    ("offsets", {"ask": changed(end=None)}),
-    ("inputs unchanged", {"ask": writing}),
-    ("async", {"aask": other}),
-    ("async", {"aask": sleepy}),
-    ("async", {"aask": greedy}),
-    ("side by side", {"meeting": one_by_one}),
+    ("metadata", {"ask": lambda query: changed(metadata={"pages": [1, 2]})()}),
     ("batch", {"batch": lambda queries: [find(query)[:1] for query in queries]}),
     ("batch", {"abatch": lambda queries: abatch(queries[:1])}),
     ("k", {"ask_k": lambda query, k: find(query)}),
@@ -179,55 +200,31 @@ BAD_RETRIEVERS: list[tuple[str, dict[str, Any]]] = [
     ("filters", {"filtering": filtering(unknown={"of": "a"})}),
     ("no question", {"ask": lambda query: ALL if query else raised()}),
     ("no answer", {"ask": lambda query: ALL}),
-    ("failures", {"failures": {"a part": Failure(call=raised)}}),
-    ("failures", {"failures": {"a part": Failure(call=lambda: ALL)}}),
-    ("failures", {"failures": {"a part": Failure(call=lambda: ())}}),
-    ("failures", {"failures": {"a part": Failure(call=warned, raises=True)}}),
 ]
 
 
 # Dividers.
 
 
-async def amake() -> Sequence[Found]:
-    await asyncio.sleep(0)
-    return ALL
-
-
 DIVIDER = DividerSubject(
-    name="good",
+    **GOOD,
     make=lambda: ALL,
-    amake=amake,
+    amake=afind,
     one_by_one=lambda: ALL,
     empty=lambda: (),
     blank=lambda: (),
-    snapshot=lambda: [dict(one) for one in HELD],
-    text_of={"manual": SOURCE}.__getitem__,
     copies={"pickle": lambda: ALL},
-    failures=FAILURES,
-    meeting=meeting_calls,
 )
 
 
-def made(**changes: Any) -> Any:
-    return lambda: [replace(one, **changes) for one in ALL]
-
-
 BAD_DIVIDERS: list[tuple[str, dict[str, Any]]] = [
+    *of_found(lambda answer: {"make": answer}, "amake"),
     ("something is made", {"make": lambda: ()}),
-    ("ids", {"make": made(id="")}),
-    ("equal calls, equal answers", {"make": lambda: DRIFTING("")}),
-    ("metadata", {"make": made(metadata={"at": {"page": 1}})}),
-    ("offsets", {"make": made(start=1)}),
-    ("inputs unchanged", {"make": lambda: writing("one")}),
-    ("async", {"amake": lambda: greedy("one")}),
-    ("side by side", {"meeting": one_by_one}),
     ("batch", {"one_by_one": lambda: ALL[:2]}),
     ("no documents", {"empty": lambda: ALL}),
-    ("no words", {"blank": made(id="same")}),
+    ("no words", {"blank": changed(id="same")}),
     ("copies", {"copies": {"pickle": lambda: ALL[:1]}}),
     ("copies", {"copies": {"pickle": raised}}),
-    ("failures", {"failures": {"a part": Failure(call=raised)}}),
 ]
 
 
@@ -239,49 +236,33 @@ def rerank(query: str, *, empty: bool = False) -> Sequence[Found]:
 
 
 RERANKER = RerankerSubject(
-    name="good",
+    **GOOD,
     query="one",
     rerank=rerank,
     arerank=afind,
     given=ALL,
     rerank_k=lambda query, k: ALL[:k],
-    snapshot=lambda: [dict(one) for one in HELD],
-    text_of={"manual": SOURCE}.__getitem__,
     copies={"pickle": lambda query: ALL},
-    failures=FAILURES,
-    meeting=meeting_calls,
     flat="scalars",
 )
 
 
-def reranked(**changes: Any) -> Any:
-    return lambda query, empty=False: () if empty else [replace(one, **changes) for one in ALL]
-
-
-def unasked(query: str, *, empty: bool = False) -> Sequence[Found]:
-    return ALL if query else raised()
+def reranked(answer: Answer) -> dict[str, Any]:
+    return {"rerank": lambda query, empty=False: () if empty else answer()}
 
 
 BAD_RERANKERS: list[tuple[str, dict[str, Any]]] = [
-    ("something is returned", {"rerank": lambda query, empty=False: ()}),
-    ("ids", {"rerank": reranked(id=None)}),
-    ("ids and texts kept", {"rerank": lambda query, empty=False: [replace(ALL[0], id="new")]}),
-    ("ids and texts kept", {"rerank": reranked(text="shorter")}),
-    ("ids and texts kept", {"rerank": reranked(metadata={})}),
-    ("equal calls, equal answers", {"rerank": lambda query, empty=False: DRIFTING(query)}),
-    ("scores", {"rerank": reranked(score=None)}),
-    ("provenance", {"rerank": reranked(routes=())}),
-    ("metadata", {"rerank": reranked(metadata={"at": None})}),
-    ("offsets", {"rerank": reranked(start=1)}),
-    ("inputs unchanged", {"rerank": lambda query, empty=False: writing(query)}),
-    ("async", {"arerank": sleepy}),
-    ("side by side", {"meeting": one_by_one}),
+    *of_found(reranked, "arerank", *RANKED),
+    ("something is returned", reranked(lambda: ())),
+    *(
+        ("ids and texts kept", reranked(changed(**lost)))
+        for lost in ({"id": "new"}, {"text": "shorter"}, {"metadata": {}})
+    ),
     ("k", {"rerank_k": lambda query, k: ALL}),
     ("k", {"rerank_k": lambda query, k: ALL[-k:]}),
     ("no hits", {"rerank": lambda query, empty=False: ALL}),
-    ("no question", {"rerank": unasked}),
+    ("no question", {"rerank": lambda query, empty=False: ALL if query else raised()}),
     ("copies", {"copies": {"pickle": lambda query: ALL[:1]}}),
-    ("failures", {"failures": {"a part": Failure(call=lambda: ALL)}}),
 ]
 
 
