@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from catena.effects import CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.graph.scoring import Candidates, WalkQuestion
 from catena.model import TITLE, Chunk, Edge
 from catena.model.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes, WordCounts
 from catena.testing.fakes import Recorder
 from catena.text import word_keys
 
 T = TypeVar("T")
+
+
+def candidates(
+    path: Nodes,
+    to: Nodes,
+    kinds: Sequence[str],
+    weights: Sequence[Sequence[float]],
+    ranks: Sequence[int] = (),
+    **question: Any,
+) -> Candidates:
+    """Return one way on to each of some nodes, from the end of a path, for a question of so many words."""
+    n = len(to.ids)
+    few = {"text": "Who?", "words": (), "holding": np.zeros(0, np.int64), "nodes": 9, "mean_length": 3.0}
+    return Candidates(
+        question=WalkQuestion(**{**few, **question}),
+        path=path,
+        distinct=to,
+        rows=np.arange(n),
+        froms=np.full(n, len(path.ids) - 1, np.int32),
+        kinds=tuple(kinds),
+        weights=np.array(weights, np.float32).reshape(n, len(kinds)),
+        ranks=np.array(ranks or [0] * n, np.int32),
+        lexical=np.zeros(n, np.float32),
+        dense=np.zeros(n, np.float32),
+    )
 
 
 class FakeGraph(Recorder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,20 +36,16 @@ FIRST = Ranking((Hit(CHUNKS[5], 1.0), Hit(CHUNKS[2], 0.5)), Scale.SIMILARITY)
 def graph_of(kind: str) -> Any:
     if kind == "drawn":
         return FakeGraph(CHUNKS, VECTORS, {})
-    nodes = [Node(chunk=each, titles=(), keywords=(), names=()) for each in CHUNKS]
-    return ChunkGraph.build(nodes, np.array([VECTORS[each.id] for each in CHUNKS], np.float32))
+    return ChunkGraph.build([Node(chunk=each) for each in CHUNKS], [VECTORS[each.id] for each in CHUNKS])
 
 
-def seeds(
-    options: WalkOptions, keywords: tuple[str, ...] = KEYWORDS, kind: str = "drawn", **further: Any
-) -> list[Any]:
+def seeds(options: WalkOptions, keywords: tuple[str, ...] = KEYWORDS, kind: str = "drawn", **further: Any):
     def steps() -> Step[WalkResult]:
         question = yield from pose("alpha?", np.array([1.0, 0.0], dtype=np.float32), keywords=keywords)
         return (yield from walk(question, FIRST, options, k=10, **further))
 
-    return [
-        (chain.hops[0].chunk.id, chain.hops[0].score) for chain in run(steps(), Services(graph=graph_of(kind))).chains
-    ]
+    first = [chain.hops[0] for chain in run(steps(), Services(graph=graph_of(kind))).chains]
+    return [(hop.chunk.id, hop.score) for hop in first]
 
 
 @pytest.mark.parametrize("kind", ["drawn", "real"])
@@ -72,7 +69,7 @@ def test_a_real_graph_covers_as_the_definition_says(texts: list[list[str]], term
     chunks = [chunk(f"n{number}", " ".join(words)) for number, words in enumerate(texts)]
     angles = [float(number % 3) for number in range(len(chunks))]
     rows = np.array([(np.cos(angle), np.sin(angle)) for angle in angles], np.float32).reshape(len(chunks), 2)
-    nodes = [Node(chunk=each, titles=(), keywords=(), names=()) for each in chunks]
+    nodes = [Node(chunk=each) for each in chunks]
     graph = ChunkGraph.build(nodes, rows)
     asked = FindCovering(terms=tuple(terms), vector=np.array([1.0, 0.0], np.float32), k=k, words=("one", "four"))
     drawn = FakeGraph(chunks, {each.id: tuple(row) for each, row in zip(chunks, rows.tolist(), strict=True)}, {})
@@ -81,9 +78,7 @@ def test_a_real_graph_covers_as_the_definition_says(texts: list[list[str]], term
     assert real.counts.tolist() == plain.counts.tolist()
 
     with pytest.raises(ParameterError, match=r"vector of the question must be of shape \(2,\).*got \(3,\)"):
-        ChunkGraph.build(nodes[:1] or [Node(chunk=chunk("n", "x"))], [[1.0, 0.0]]).covering(
-            FindCovering(terms=("one",), vector=np.ones(3, np.float32), k=1, words=())
-        )
+        ChunkGraph.build([Node(chunk=chunk("n"))], [[1.0, 0.0]]).covering(replace(asked, vector=np.ones(3)))
 
 
 @pytest.mark.parametrize(
