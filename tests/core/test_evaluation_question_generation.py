@@ -275,6 +275,7 @@ def test_of_several_places_the_next_one_counts_and_ellipses_part_runs():
     wide = "See:  the   old    lamp     burns"
     assert CopySource(wide).find("the old lamp").end == wide.index("     burns")
     assert CopySource("Wait ... who is there now?").find_all(["Wait ... who is"]) == (((0, 15),), ())
+    assert CopySource("It runs at 5 km a day.").find("IT RUNS AT 5 KM A DAY").end == 21  # in capitals, units too
 
 
 @given(st.text(alphabet="ab .,\n“é1", max_size=60), st.integers(0, 60), st.integers(0, 60), st.text(max_size=40))
