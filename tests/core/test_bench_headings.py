@@ -17,21 +17,11 @@ from catena_bench.generated_pdfs import VARIETIES, GeneratedPdf, Heading, PdfSty
 from catena_bench.headings import Counts, compare, run, score_generated
 from catena_bench.synthetic_manuals import manual_markdown
 
-SMALL = """# 1 Safety
-
-Read this **first**. It is short.
-
-## 1.1 Adjusting the gear box & the belt <guard>
-
-Table 1. Values for the gear box
-
-| Part | Limit |
-| --- | --- |
-| Belt | 3 N·m |
-
-- One item.
-- Another item.
-"""
+SMALL = (
+    "# 1 Safety\n\nRead this **first**. It is short.\n\n## 1.1 Adjusting the gear box & the belt <guard>\n\n"
+    "Table 1. Values for the gear box\n\n| Part | Limit |\n| --- | --- |\n| Belt | 3 N·m |\n\n"
+    "- One item.\n- Another item.\n"
+)
 
 
 @pytest.fixture(scope="module")

@@ -77,15 +77,10 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_arrays_rankings_and_results_say_the_same(make: Any) -> None:
     given = make(2_300, 1)
     rankings, results = given.rankings(), given.results()
-    told = [
-        [(hit.chunk.document_id, hit.chunk.position, hit.score, hit.chunk.text) for hit in ranking.hits]
-        for ranking in rankings
-    ]
-    keys = ("doc_id", "chunk_index")
-    assert told == [
-        [(*(row["metadata"][key] for key in keys), row["similarity"], row["metadata"]["chunk_text"]) for row in found]
-        for found in results
-    ]
+    for ranking, rows in zip(rankings, results, strict=True):
+        for hit, row in zip(ranking.hits, rows, strict=True):
+            told = {"doc_id": hit.chunk.document_id, "chunk_index": hit.chunk.position, "chunk_text": hit.chunk.text}
+            assert row == {"metadata": told, "similarity": hit.score}
     documents = segments.documents_considered(rankings, given.params.top_k)
     found = segments.hits_by_place(rankings, documents)
     values = segments.weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 from typer.testing import CliRunner
 from written_rows import write_rows
 
@@ -54,13 +55,11 @@ def book(paragraphs: int, *, document_id: str = "d", sections: int = 1) -> Entry
     said = [f"One two three four five{n}." for n in range(paragraphs)]
     text = "\n\n".join("\n\n".join([f"# Part {section}", *said]) for section in range(sections))
     starts = [found.start() for found in re.finditer("One", text)]
-    chunks = [
-        Chunk(
-            id=f"{document_id}{n:02}", document_id=document_id, position=n, start=start, section=n // paragraphs,
-            end=start + len(said[n % paragraphs]), text=said[n % paragraphs], path=(f"Part {n // paragraphs}",),
-        )
-        for n, start in enumerate(starts)
-    ]  # fmt: skip
+    chunks = []
+    for n, start in enumerate(starts):
+        section, place = divmod(n, paragraphs)
+        placed = {"document_id": document_id, "position": n, "section": section, "path": (f"Part {section}",)}
+        chunks.append(chunk(f"{document_id}{n:02}", said[place], start=start, **placed))
     entry = replace(prepare(Document(id=document_id, text=text)), chunks=tuple(chunks))
     return replace(entry, views=INDEXES["context"](entry).views)
 

@@ -33,18 +33,10 @@ from catena_bench.views_data import read_asked_documents
 from catena_bench.views_retrievers import KNOWN, Scores, embedder_of, retrievers_of
 
 GULLS, VIOLINS = "Gulls nest there.", "Violins are varnished."  # 15 and 20 visible characters
-BOOK = f"""# Kettles
-
-Kettles boil water. They hum.
-
-# Cliffs
-
-Cliffs face water. {GULLS}
-
-# Instruments
-
-{VIOLINS} Makers wait.
-"""
+BOOK = (
+    f"# Kettles\n\nKettles boil water. They hum.\n\n# Cliffs\n\nCliffs face water. {GULLS}\n\n"
+    f"# Instruments\n\n{VIOLINS} Makers wait.\n"
+)
 EVIDENCE = {"kettles boil": ("Kettles boil water.",), "gulls varnished": (GULLS, VIOLINS)}
 SHARE = 100 * 15 / 35  # of the second question, by its first section or sentence
 
@@ -160,10 +152,8 @@ def test_the_best_of_a_block_is_bold_and_the_second_underlined():
         return PaperRow(key=name, name=name, cells=made, compared=name != "d")
 
     rows = (row("a", 90.04, 10.0), row("b", 90.0, 20.0), row("c", 80.0, None), row("d", 95.0, 30.0))
-    table = PaperTable(
-        key="table2", title="T", columns=(("x", "x"), ("y", "y|z")), blocks=(("k3", "k = 3", rows),), best="high",
-        notes=("A.", "B."),
-    )  # fmt: skip
+    parts = {"columns": (("x", "x"), ("y", "y|z")), "blocks": (("k3", "k = 3", rows),), "notes": ("A.", "B.")}
+    table = PaperTable(key="table2", title="T", best="high", **parts)
     assert markdown_of(table).splitlines() == [
         "## T", "",
         "|  | x | y\\|z |",

@@ -108,14 +108,12 @@ def test_simple_rows_name_gold_by_page_heading_or_text(tmp_path):
         {"id": "x", "question": "b", "kind": "k", "gold": [{"source": "m.pdf", "heading": "Fuse"}, {"text": "8 V"}]},
         {"question": "c", "gold": None, "answer": "none"},
     ]
+    page, fuse = Gold(name="gold 1", document="m.pdf", page=3), Gold(name="gold 1", document="m.pdf", heading="Fuse")
     assert bank(tmp_path, *rows) == (
-        BankQuestion(id="row 1", text="a", gold=(Gold(name="gold 1", document="m.pdf", page=3),)),
-        BankQuestion(
-            id="x", text="b", kind="k",
-            gold=(Gold(name="gold 1", document="m.pdf", heading="Fuse"), Gold(name="gold 2", text="8 V")),
-        ),
+        BankQuestion(id="row 1", text="a", gold=(page,)),
+        BankQuestion(id="x", text="b", kind="k", gold=(fuse, Gold(name="gold 2", text="8 V"))),
         BankQuestion(id="row 3", text="c", answer="none"),
-    )  # fmt: skip
+    )
 
 
 def test_rows_with_section_ids_take_spans_and_paths_from_the_files_beside(tmp_path):
@@ -156,15 +154,11 @@ def test_two_questions_of_one_id_and_no_json_are_refused(tmp_path):
 
 def entry(document_id="m.md"):
     text = "Fuse: 8 V.\nCover: 2 N.\nRest of\n  it."
-    cuts = [(0, 11, ("M", "Fuse")), (11, 23, ("M", "Cover")), (23, len(text), ("M",))]
-    chunks = tuple(
-        chunk(
-            f"{document_id}#{number}", text[start:end], start=start, document_id=document_id, position=number,
-            path=path, pages=(number + 1, number + 1),
-        )
-        for number, (start, end, path) in enumerate(cuts)
-    )  # fmt: skip
-    return Entry(document=Document(id=document_id, text=text), sections=(), chunks=chunks, views=())
+    chunks = []
+    for n, (start, end, *path) in enumerate([(0, 11, "M", "Fuse"), (11, 23, "M", "Cover"), (23, len(text), "M")]):
+        placed = {"document_id": document_id, "position": n, "path": tuple(path), "pages": (n + 1, n + 1)}
+        chunks.append(chunk(f"{document_id}#{n}", text[start:end], start=start, **placed))
+    return Entry(document=Document(id=document_id, text=text), sections=(), chunks=tuple(chunks), views=())
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,8 @@ from catena.graph import ChunkGraph, Node, WalkOptions, pose, walk
 from catena.graph.walking import WalkResult
 from catena.model import Hit, ParameterError, Ranking, Scale
 
-TEXTS = {
-    "a": "alpha beta gamma",
-    "b": "alpha beta delta",
-    "c": "delta and the epsilon coefficient",
-    "d": "delta",
-    "e": "epsilon",
-    "f": "nothing of it",
-}
+TEXTS = {"a": "alpha beta gamma", "b": "alpha beta delta", "c": "delta and the epsilon coefficient"}
+TEXTS |= {"d": "delta", "e": "epsilon", "f": "nothing of it"}
 VECTORS = {"a": (0.6, 0.8), "b": (0.8, 0.6), "c": (0.0, 1.0), "d": (1.0, 0.0), "e": (1.0, 0.0), "f": (1.0, 0.0)}
 KEYWORDS = ("alpha", "beta", "gamma", "delta", "epsilon coefficient")
 
