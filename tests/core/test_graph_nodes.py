@@ -162,11 +162,7 @@ def test_keywords_that_were_given_are_normalised_and_distinct_and_hold_no_title(
         ("A.2 Prompts", "Prompts"),
         ("3.1\u3000\u96fb\u6e90", "\u96fb\u6e90"),
         ("3.1", "3.1"),  # a number and no more
-        ("3 Phases", "3 Phases"),
-        ("3.5 mm plug", "3.5 mm plug"),
-        ("2.4 GHz radio", "2.4 GHz radio"),
-        ("M.2 slot", "M.2 slot"),
-        ("H.264 video", "H.264 video"),
+        *((same, same) for same in ("3 Phases", "3.5 mm plug", "2.4 GHz radio", "M.2 slot", "H.264 video")),
     ],
 )
 def test_a_heading_loses_the_number_of_its_section(heading: str, title: str) -> None:
