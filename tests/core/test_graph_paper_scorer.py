@@ -108,18 +108,9 @@ def test_what_an_encoder_reads() -> None:
     assert path_text([titled, chunk("b", "It is old.")]) == "Anna > Life\nBorn in Ulm.\n\nIt is old."
 
 
-def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
-    scorer = scorer_of(path="texts", record={"data": "questions of ours", "n": 3})
-    scorer.save(tmp_path / "new" / "scorer.safetensors")
-    loaded = PaperScorer.load(tmp_path / "new" / "scorer.safetensors")
+def test_the_identity_names_all_that_decides_a_score() -> None:
     others = [scorer_of(), scorer_of(seed=1), scorer_of(path="texts"), scorer_of(path="texts", encoder="x")]
     assert len({each.identity for each in (*others, scorer_of())}) == 4
-    for name in ("encoder", "path", "record", "identity", "dim"):
-        assert getattr(loaded, name) == getattr(scorer, name)
-    assert all((loaded.weights[name] == scorer.weights[name]).all() for name in scorer.weights)
-    loaded.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "new" / "scorer.safetensors").read_bytes()
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["scorer.safetensors"]
 
 
 def test_only_vectors_of_its_encoder_are_taken() -> None:

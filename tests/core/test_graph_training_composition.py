@@ -193,14 +193,20 @@ def test_the_papers_scorer_is_trained_with_checkpoints(graph: ChunkGraph, tmp_pa
 
 
 def test_a_scorer_of_either_kind_is_loaded(tmp_path: Path) -> None:
-    paper = PaperScorer(weights=initial_weights(4, 3, 3, 0), encoder="maker/model@12ab")
+    weights, path = initial_weights(4, 3, 3, 0), tmp_path / "new" / "scorer"
+    paper = PaperScorer(weights=weights, encoder="maker/model@12ab", path="texts", record={"data": "ours", "n": 3})
     for scorer, encoder in ((FeatureScorer.shipped(), "whatever"), (paper, "a/copy@12ab")):
-        scorer.save(tmp_path / "scorer")
-        loaded = load_scorer(tmp_path / "scorer", encoder=encoder)
+        scorer.save(path)
+        loaded = load_scorer(path, encoder=encoder)
         assert (type(loaded), loaded.identity, loaded.record) == (type(scorer), scorer.identity, scorer.record)
-    assert load_scorer(tmp_path / "scorer").identity == paper.identity
+        assert all((loaded.weights[name] == each).all() for name, each in scorer.weights.items())
+        loaded.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    assert [each.name for each in path.parent.iterdir()] == ["scorer"]
+    loaded = load_scorer(path)
+    assert (loaded.encoder, loaded.path, loaded.dim) == (paper.encoder, "texts", 4)
     with pytest.raises(ParameterError, match="embed the library with it"):
-        load_scorer(tmp_path / "scorer", encoder="maker/model@ffff")
+        load_scorer(path, encoder="maker/model@ffff")
     (tmp_path / "text").write_text("no scorer", encoding="utf-8")
     for name in ("text", "absent"):
         with pytest.raises(ParameterError, match="can be read"):
