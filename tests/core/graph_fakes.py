@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from catena.effects import CountWords, DescribeEdges, Expand, FetchById, FetchNodes, FindCovering
+from catena.graph import ChunkGraph, GraphOptions, Node
+from catena.graph.scoring import Candidates, WalkQuestion
 from catena.model import TITLE, Chunk, Edge
 from catena.model.neighbourhood import MENTION, MENTIONED, Neighbourhood, Nodes, WordCounts
 from catena.testing.fakes import Recorder
-from catena.text import word_keys
 
 T = TypeVar("T")
 
 
+def candidates(
+    path: Nodes,
+    to: Nodes,
+    kinds: Sequence[str],
+    weights: Sequence[Sequence[float]],
+    ranks: Sequence[int] = (),
+    **question: Any,
+) -> Candidates:
+    """Return one way on to each of some nodes, from the end of a path, for a question of so many words."""
+    n = len(to.ids)
+    few = {"text": "Who?", "words": (), "holding": np.zeros(0, np.int64), "nodes": 9, "mean_length": 3.0}
+    return Candidates(
+        question=WalkQuestion(**{**few, **question}),
+        path=path,
+        distinct=to,
+        rows=np.arange(n),
+        froms=np.full(n, len(path.ids) - 1, np.int32),
+        kinds=tuple(kinds),
+        weights=np.array(weights, np.float32).reshape(n, len(kinds)),
+        ranks=np.array(ranks or [0] * n, np.int32),
+        lexical=np.zeros(n, np.float32),
+        dense=np.zeros(n, np.float32),
+    )
+
+
 class FakeGraph(Recorder):
-    """A graph of a few chunks, drawn by hand.
+    """A graph of a few chunks whose edges are drawn by hand; what it says of nodes is what a real one says.
 
     Args:
         chunks: its nodes, in any order; of the titles, the document's counts.
@@ -36,8 +62,10 @@ class FakeGraph(Recorder):
         words: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] | None = None,
     ) -> None:
         super().__init__()
-        self._chunks = {chunk.id: chunk for chunk in sorted(chunks, key=lambda chunk: chunk.id)}
-        self._vectors = dict(vectors)
+        zero = (0.0,) * len(next(iter(vectors.values()), ()))
+        rows = np.array([vectors.get(chunk.id, zero) for chunk in chunks], np.float32).reshape(len(chunks), len(zero))
+        nodes = [Node(chunk=chunk, titles=(chunk.metadata.get(TITLE, ""),)) for chunk in chunks]
+        self._real = ChunkGraph.build(nodes, rows, GraphOptions(neighbours=0, kinds=(), mentions=False))
         self._edges: dict[tuple[str, str], Edge] = {}
         for (one, other), weights in edges.items():
             shared = (words or {}).get((one, other), {})
@@ -49,7 +77,7 @@ class FakeGraph(Recorder):
         self.record(request)
         known = {kind for edge in self._edges.values() for kind in edge.weights}
         kinds = tuple(sorted(known if request.kinds is None else request.kinds))
-        sources = tuple(chunk_id for chunk_id in request.chunk_ids if chunk_id in self._chunks)
+        sources = tuple(chunk_id for chunk_id in request.chunk_ids if chunk_id in self._real)
         pairs = [
             (place, other, row)
             for place, source in enumerate(sources)
@@ -59,7 +87,7 @@ class FakeGraph(Recorder):
         ids = tuple(sorted({other for _, other, _ in pairs}))
         return Neighbourhood(
             sources=sources,
-            nodes=self._nodes(ids, request.words),
+            nodes=self._real.nodes(FetchNodes(chunk_ids=ids, words=request.words)),
             source=np.array([place for place, _, _ in pairs], dtype=np.int32),
             target=np.array([ids.index(other) for _, other, _ in pairs], dtype=np.int32),
             kinds=kinds,
@@ -69,59 +97,27 @@ class FakeGraph(Recorder):
     def nodes(self, request: FetchNodes) -> Nodes:
         """Return nodes by id, in the order asked for."""
         self.record(request)
-        return self._nodes([chunk_id for chunk_id in request.chunk_ids if chunk_id in self._chunks], request.words)
+        return self._real.nodes(request)
 
     def count_words(self, request: CountWords) -> WordCounts:
         """Return in how many nodes each word is."""
         self.record(request)
-        said = [_keys_of(chunk) for chunk in self._chunks.values()]
-        mean = sum(map(len, said)) / len(said) if said else 0.0
-        holding = tuple(sum(word in keys for keys in said) for word in request.words)
-        return WordCounts(nodes=len(said), mean_length=mean, holding=holding)
+        return self._real.count_words(request)
 
     def chunks_by_id(self, request: FetchById) -> tuple[Chunk | None, ...]:
         """Return the chunk of each id, None where there is none."""
         self.record(request)
-        return tuple(map(self._chunks.get, request.chunk_ids))
+        return self._real.chunks_by_id(request)
 
     def covering(self, request: FindCovering) -> Nodes:
         """Return the nodes that cover most of the terms, best first."""
         self.record(request)
-        wanted = [words for term in request.terms if (words := set(word_keys(term)))]
-        covered = {i: sum(words <= set(_keys_of(chunk)) for words in wanted) for i, chunk in self._chunks.items()}
-        like = {i: sum(a * b for a, b in zip(request.vector, self._row(i), strict=True)) for i in covered}
-        best = sorted((i for i in covered if covered[i]), key=lambda i: (-covered[i], -like[i], i))
-        return self._nodes(best[: request.k], request.words)
+        return self._real.covering(request)
 
     def describe_edges(self, request: DescribeEdges) -> tuple[Edge | None, ...]:
         """Return what joins pairs of nodes, None where nothing does."""
         self.record(request)
         return tuple(map(self._edges.get, request.pairs))
-
-    def _row(self, chunk_id: str) -> Sequence[float]:
-        dim = len(next(iter(self._vectors.values()), ()))
-        return self._vectors.get(chunk_id, (0.0,) * dim)
-
-    def _nodes(self, ids: Sequence[str], words: Sequence[str]) -> Nodes:
-        said = [_keys_of(self._chunks[chunk_id]) for chunk_id in ids]
-        titles = [word_keys(str(self._chunks[chunk_id].metadata.get(TITLE, ""))) for chunk_id in ids]
-        rows = [self._row(chunk_id) for chunk_id in ids]
-        dim = len(next(iter(self._vectors.values()), ()))
-        counts = [[keys.count(word) for word in words] for keys in said]
-        in_title = [[word in keys for word in words] for keys in titles]
-        return Nodes(
-            ids=tuple(ids),
-            vectors=np.array(rows, dtype=np.float32).reshape(len(ids), dim),
-            counts=np.array(counts, dtype=np.int32).reshape(len(ids), len(words)),
-            in_title=np.array(in_title, dtype=np.bool_).reshape(len(ids), len(words)),
-            lengths=np.array([len(keys) for keys in said], dtype=np.int32),
-            title_lengths=np.array([len(keys) for keys in titles], dtype=np.int32),
-        )
-
-
-def _keys_of(chunk: Chunk) -> list[str]:
-    """Return the words of a node: of its document's title and its text."""
-    return word_keys(f"{chunk.metadata.get(TITLE, '')}\n{chunk.text}")
 
 
 def _turned(by_kind: Mapping[str, T]) -> dict[str, T]:

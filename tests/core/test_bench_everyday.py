@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from reportlab.pdfgen.canvas import Canvas
+from retrieval_cases import chunk
 from typer.testing import CliRunner
+from written_rows import write_rows
 
 from catena.model import Chunk, Document, Entry, MissingExtraError, ParameterError
 from catena.testing import FakeEmbedder
@@ -31,9 +31,8 @@ def document(name: str, words: int) -> Document:
 
 def piece(of: Document, first: int, last: int) -> Chunk:
     """The words [first, last) of a document."""
-    start, end = first * WORD, last * WORD
-    text = of.text[start:end]
-    return Chunk(id=f"{of.id}{first}", document_id=of.id, position=first, start=start, end=end, text=text)
+    start, text = first * WORD, of.text[first * WORD : last * WORD]
+    return chunk(f"{of.id}{first}", text, start=start, document_id=of.id, position=first)
 
 
 def corpus_of(*documents: Document) -> Corpus:
@@ -70,7 +69,7 @@ def test_evidence_counts_at_any_of_its_places() -> None:
     corpus = corpus_of(document("a", 3), text)
     places = everyday._places(corpus, "d", "Pay in advance.")
     assert [corpus.text[start:end] for start, end in places] == ["Pay in\nadvance.", "Pay in advance."]
-    hit = Chunk(id="c", document_id="d", position=0, start=22, end=37, text=text.text[22:37])
+    hit = chunk("c", text.text[22:37], start=22)
     question = EverydayQuestion(text="?", documents=frozenset("d"), evidence=(places,))
     assert measured(question, Method(ranked=lambda question: [hit]), corpus)["r1"] == 1
     assert everyday._places(corpus, "gone", "Pay in advance.") == ()
@@ -91,7 +90,7 @@ def folder(tmp_path: Path) -> Path:
             {"qid": "q", "question": f"How is the red {name} sold?", "docs": ["red.md"], "evidence": evidence},
             {"qid": "none", "question": "How is the pink one sold?", "docs": [], "evidence": []},
         ]
-        (docs.parent / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(docs.parent / "questions.jsonl", rows)
     (tmp_path / "sets" / "notes").mkdir()
     return tmp_path / "sets"
 
@@ -117,19 +116,13 @@ def test_a_folder_of_sets_by_every_method(folder: Path, tmp_path: Path) -> None:
 
 
 def test_minilm_embeds_each_text_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedded: Counter[str] = Counter()
-
-    class Counted(FakeEmbedder):
-        def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
-            embedded.update(texts)
-            return super().embed_documents(texts)
-
-    monkeypatch.setattr(everyday, "minilm_embedder", lambda: Dense("minilm", Counted(dim=8)))
+    embedder = FakeEmbedder(dim=8)
+    monkeypatch.setattr(everyday, "minilm_embedder", lambda: Dense("minilm", embedder))
     figures = everyday.run(folder / "tea", minilm=True)
     assert {key.split(".")[1] for key in figures if key.startswith("mean.")} >= OURS | PEERS
     assert figures["tea.langchain_ensemble.doc5"] == figures["tea.llamaindex_fusion.r5"] == 1
     assert "tea.default_minilm_minus.minilm_headed.t500.high" in figures
-    assert set(embedded.values()) == {1}
+    assert set(Counter(text for call in embedder.calls if isinstance(call, tuple) for text in call).values()) == {1}
 
 
 def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,23 +152,14 @@ def reports(tmp_path: Path) -> Path:
             canvas.drawString(72, 720, line)
             canvas.showPage()
         canvas.save()
-    row = {
-        "question": "What was the turnover of ACME?",
-        "doc_name": "ACME_2023",
-        "evidence": [{"evidence_page_num": 1}],
-    }
-    lost = row | {"evidence": [{"evidence_page_num": 9}]}
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in (row, lost)))
-    return tmp_path
+    asked = {"question": "What was the turnover of ACME?", "doc_name": "ACME_2023"}
+    rows = [asked | {"evidence": [{"evidence_page_num": page}]} for page in (1, 9)]  # there is no tenth page
+    return write_rows(tmp_path / "questions.jsonl", rows).parent
 
 
 def test_pages_of_pdfs(reports: Path) -> None:
     figures = everyday.filings(reports)
-    assert {key: figures[key] for key in ("questions", "documents", "lost")} == {
-        "questions": 2,
-        "documents": 2,
-        "lost": 1,
-    }
+    assert [figures[key] for key in ("questions", "documents", "lost")] == [2, 2, 1]
     assert [figures[f"hit.default.{k}"] for k in (1, 3, 5, 10)] == [0.5] * 4, "what is lost is never found"
     assert figures["doc.default.1"] == 1
     assert figures["t1000.bm25s_1000"] == figures["t3000.segments"] == 0.5

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
+from retrieval_cases import chunk
 
-from catena.model import Chunk, Hit, Provenance, Ranking, Scale
+from catena.model import Hit, Provenance, Ranking, Scale
 from catena_bench import peers
 from catena_bench.views_retrievers import PlainBm25, words_of
 
@@ -36,11 +37,7 @@ def test_the_best_come_with_all_that_tie_with_the_last(texts: list[str], questio
 def ranking(route: str, *scores: tuple[str, float]) -> Ranking:
     """Chunks of equal text, each of its own document."""
     hits = (
-        Hit(
-            Chunk(id=name, document_id=f"d-{name}", position=0, start=0, end=4, text="same"),
-            score,
-            (Provenance(route=route, rank=rank, score=score),),
-        )
+        Hit(chunk(name, "same", document_id=f"d-{name}"), score, (Provenance(route=route, rank=rank, score=score),))
         for rank, (name, score) in enumerate(scores, start=1)
     )
     return Ranking.of(hits, Scale.SIMILARITY)

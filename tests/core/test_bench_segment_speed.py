@@ -20,25 +20,16 @@ from catena_bench.segment_speed import Rounds, agreement, dense, dsrag_rounds, s
 
 def meta_document(results: list[list[dict[str, Any]]], top_k: int) -> tuple[list[int], dict[str, int], list[str]]:
     """Lay the documents end to end, in another order than ours."""
-    known = {row["metadata"]["doc_id"] for found in results for row in found[:top_k]}
-    documents = sorted(known, reverse=True)
-    sizes = dict.fromkeys(documents, 0)
-    for found in results:
-        for row in found:
-            told = row["metadata"]
-            if told["doc_id"] in sizes:
-                sizes[told["doc_id"]] = max(sizes[told["doc_id"]], told["chunk_index"] + 1)
+    sizes = {row["metadata"]["doc_id"]: 0 for found in results for row in found[:top_k]}
+    for told in (row["metadata"] for found in results for row in found if row["metadata"]["doc_id"] in sizes):
+        sizes[told["doc_id"]] = max(sizes[told["doc_id"]], told["chunk_index"] + 1)
+    documents = sorted(sizes, reverse=True)
     ends = np.cumsum([sizes[document] for document in documents]).tolist()
     return ends, dict(zip(documents, [0, *ends[:-1]], strict=True)), documents
 
 
 def relevance_values(
-    *,
-    all_ranked_results: list[list[dict[str, Any]]],
-    document_start_points: dict[str, int],
-    irrelevant_chunk_penalty: float,
-    decay_rate: float,
-    **more: Any,
+    *, all_ranked_results, document_start_points, irrelevant_chunk_penalty, decay_rate, **more
 ) -> list[list[float]]:
     """Value chunks by the published formula; a longer chunk counts more."""
     assert more["chunk_length_adjustment"]
@@ -54,9 +45,7 @@ def relevance_values(
     return rows
 
 
-def best_segments(
-    *, all_relevance_values: Any, document_splits: Any, max_length: int, overall_max_length: int, minimum_value: float
-) -> tuple[list[tuple[int, int]], list[float]]:
+def best_segments(*, all_relevance_values, document_splits, max_length, overall_max_length, minimum_value):
     """Select as ours does: that dsRAG's own selection is the same is shown by its reference numbers."""
     track = segments.ChunkSequence(values=np.array(all_relevance_values), ends=np.array(document_splits))
     limits = segments.SelectionBounds(max_chunks=max_length, budget=overall_max_length, minimum_value=minimum_value)
@@ -88,15 +77,10 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_arrays_rankings_and_results_say_the_same(make: Any) -> None:
     given = make(2_300, 1)
     rankings, results = given.rankings(), given.results()
-    told = [
-        [(hit.chunk.document_id, hit.chunk.position, hit.score, hit.chunk.text) for hit in ranking.hits]
-        for ranking in rankings
-    ]
-    keys = ("doc_id", "chunk_index")
-    assert told == [
-        [(*(row["metadata"][key] for key in keys), row["similarity"], row["metadata"]["chunk_text"]) for row in found]
-        for found in results
-    ]
+    for ranking, rows in zip(rankings, results, strict=True):
+        for hit, row in zip(ranking.hits, rows, strict=True):
+            told = {"doc_id": hit.chunk.document_id, "chunk_index": hit.chunk.position, "chunk_text": hit.chunk.text}
+            assert row == {"metadata": told, "similarity": hit.score}
     documents = segments.documents_considered(rankings, given.params.top_k)
     found = segments.hits_by_place(rankings, documents)
     values = segments.weighted_values(given.ranks, given.probabilities, given.lengths, params=given.params).values

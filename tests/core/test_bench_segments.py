@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Sequence
@@ -13,7 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 from typer.testing import CliRunner
+from written_rows import write_rows
 
 from catena.evaluation import GoldSpan
 from catena.library import prepare
@@ -54,21 +55,18 @@ def book(paragraphs: int, *, document_id: str = "d", sections: int = 1) -> Entry
     said = [f"One two three four five{n}." for n in range(paragraphs)]
     text = "\n\n".join("\n\n".join([f"# Part {section}", *said]) for section in range(sections))
     starts = [found.start() for found in re.finditer("One", text)]
-    chunks = [
-        Chunk(
-            id=f"{document_id}{n:02}", document_id=document_id, position=n, start=start, section=n // paragraphs,
-            end=start + len(said[n % paragraphs]), text=said[n % paragraphs], path=(f"Part {n // paragraphs}",),
-        )
-        for n, start in enumerate(starts)
-    ]  # fmt: skip
-    entry = prepare(Document(id=document_id, text=text))
-    return replace(entry, chunks=tuple(chunks), views=INDEXES["context"](replace(entry, chunks=tuple(chunks))).views)
+    chunks = []
+    for n, start in enumerate(starts):
+        section, place = divmod(n, paragraphs)
+        placed = {"document_id": document_id, "position": n, "section": section, "path": (f"Part {section}",)}
+        chunks.append(chunk(f"{document_id}{n:02}", said[place], start=start, **placed))
+    entry = replace(prepare(Document(id=document_id, text=text)), chunks=tuple(chunks))
+    return replace(entry, views=INDEXES["context"](entry).views)
 
 
 def ranked(entry: Entry, positions: Sequence[int]) -> Ranking:
-    return Ranking(
-        tuple(Hit(entry.chunks[place], 1.0 / (1 + rank)) for rank, place in enumerate(positions)), Scale.SIMILARITY
-    )
+    hits = (Hit(entry.chunks[place], 1.0 / (1 + rank)) for rank, place in enumerate(positions))
+    return Ranking(tuple(hits), Scale.SIMILARITY)
 
 
 def places(runs: Sequence[tuple[str, range]]) -> list[tuple[int, int]]:
@@ -119,29 +117,17 @@ def test_windows_and_sections_fall_back_to_the_chunk() -> None:
     assert between == 3, "the heading between two chunks is read too: #, Part and 1"
 
 
-@given(
-    st.lists(st.integers(0, 9), unique=True, max_size=10),
-    st.integers(0, 90),
-    st.sampled_from([with_neighbours, with_section, None]),
-    st.booleans(),
-)
-def test_no_budget_is_passed(positions: list[int], budget: int, take: object, headers: bool) -> None:
+some_positions = st.lists(st.integers(0, 9), unique=True, max_size=10)
+some_takes = st.sampled_from([{}, {"take": with_neighbours}, {"take": with_section}])
+
+
+@given(some_positions, st.integers(0, 90), some_takes, st.sampled_from([header, None]))
+def test_no_budget_is_passed(positions, budget, take, chosen) -> None:
     entry = book(5, sections=2)
     known = MeasuredDocuments.of([entry])
-    how = {} if take is None else {"take": take}
-    chosen = header if headers else None
-    runs = fill(known, ranked(entry, positions), budget, header=chosen, **how)  # type: ignore[arg-type]
+    runs = fill(known, ranked(entry, positions), budget, header=chosen, **take)
     assert known.tokens(runs, chosen) <= budget
     assert all(first.stop < second.start for (_, first), (_, second) in pairwise(runs))
-
-
-def write(path: Path, rows: Sequence[object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(lines.encode()))
-    else:
-        path.write_text(lines, newline="")
 
 
 SENTENCES = [f"The {colour} valve opens at {n} bar and closes at {n + 1} bar in the long tube." for n, colour in
@@ -159,21 +145,18 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("collections")
     text = "Valves\n" + "\n\n".join(SENTENCES)
     sections = [{"start": 0, "body_start": 7, "end": len(text), "level": 1, "path": ["Valves"]}]
-    write(root / "deep" / "spans" / "documents.jsonl.gz", [{"id": "v", "text": text, "sections": sections}])
-    starts = [text.index(sentence) for sentence in SENTENCES]
-    questions = [
-        {
-            "id": f"q{n}", "doc_id": "v", "question": f"When does the {sentence.split()[1]} valve open?",
-            "evidence": [{"start": start, "end": start + len(sentence)}],
-        }
-        for n, (start, sentence) in enumerate(zip(starts, SENTENCES, strict=True))
-    ]  # fmt: skip
-    write(root / "deep" / "spans" / "questions.jsonl.gz", questions)
+    write_rows(root / "deep" / "spans" / "documents.jsonl.gz", [{"id": "v", "text": text, "sections": sections}])
+    questions = []
+    for n, sentence in enumerate(SENTENCES):
+        span = {"start": text.index(sentence), "end": text.index(sentence) + len(sentence)}
+        asked = f"When does the {sentence.split()[1]} valve open?"
+        questions.append({"id": f"q{n}", "doc_id": "v", "question": asked, "evidence": [span]})
+    write_rows(root / "deep" / "spans" / "questions.jsonl.gz", questions)
     pages = [{"id": name, "guide": name.split("/")[0], "text": text} for name, text in PAGES.items()]
-    write(root / "pages" / "pages.jsonl", pages)
+    write_rows(root / "pages" / "pages.jsonl", pages)
     asked = [{"id": f"p{n}", "question": "When does the drain valve open?", "page": "guide/b.md"} for n in range(6)]
-    write(root / "pages" / "questions.jsonl", [*asked, {"id": "p9", "question": "?", "page": "gone.md"}])
-    write(root / "paragraphs" / "train_corpus.jsonl", [])
+    write_rows(root / "pages" / "questions.jsonl", [*asked, {"id": "p9", "question": "?", "page": "gone.md"}])
+    write_rows(root / "paragraphs" / "train_corpus.jsonl", [])
     return root
 
 
@@ -197,8 +180,8 @@ def test_only_the_half_that_does_not_tune_is_reported_and_what_is_of_no_layout_i
     assert reported(questions[::-1], 7) == chosen
     with pytest.raises(ParameterError, match="that report"):
         reported([question for question in questions if question.tunes], 7)
-    write(tmp_path / "pages.jsonl", [{"id": "a"}])
-    write(tmp_path / "questions.jsonl", [])
+    write_rows(tmp_path / "pages.jsonl", [{"id": "a"}])
+    write_rows(tmp_path / "questions.jsonl", [])
     with pytest.raises(ParameterError, match="KeyError: 'text'"):
         read_long_documents(tmp_path)
     with pytest.raises(ParameterError, match="layouts"):

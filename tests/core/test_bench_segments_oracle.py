@@ -14,15 +14,11 @@ from catena_bench.segments_oracle import run
 from conftest import needs_data
 
 VALUE = (0.9 * exp(-1 / 30) - 0.2) * 2  # rank 1, 1,400 characters
+FOUND = ((1, 0, 700), (0, 2, 1400))  # document, chunk, characters
 CASE: dict[str, Any] = {
     "name": "two-documents",
     "params": {"max_length": 3, "overall_max_length": 4, "minimum_value": 0.5, "irrelevant_chunk_penalty": 0.2},
-    "ranked_results": [
-        [
-            {"doc": 1, "chunk": 0, "similarity": 0.9, "length": 700},
-            {"doc": 0, "chunk": 2, "similarity": 0.9, "length": 1400},
-        ]
-    ],
+    "ranked_results": [[{"doc": doc, "chunk": at, "similarity": 0.9, "length": n} for doc, at, n in FOUND]],
     "expected": {
         "document_order": [0, 1],
         "document_splits": [3, 4],
@@ -58,18 +54,11 @@ def test_what_differs_is_counted_and_told(tmp_path: Path) -> None:
 
 
 def test_with_ties_only_the_sums_count(tmp_path: Path) -> None:
-    direct = {
-        "name": "ties",
-        "relevance_values": [[0.6, -1.0, 0.6]],
-        "document_splits": [3],
-        "max_length": 1,
-        "overall_max_length": 1,
-        "minimum_value": 0.5,
-        "segments": [[2, 3]],
-        "scores": [0.6],
-    }
-    assert run(written(tmp_path, direct_best_segments=[direct | {"has_ties": False}]))["mismatches"] == 1
-    assert run(written(tmp_path, direct_best_segments=[direct | {"has_ties": True}]))["mismatches"] == 0
+    bounds = {"max_length": 1, "overall_max_length": 1, "minimum_value": 0.5}
+    given = {"name": "ties", "relevance_values": [[0.6, -1.0, 0.6]], "document_splits": [3], **bounds}
+    for ties, mismatches in ((False, 1), (True, 0)):
+        direct = given | {"segments": [[2, 3]], "scores": [0.6], "has_ties": ties}
+        assert run(written(tmp_path, direct_best_segments=[direct]))["mismatches"] == mismatches
 
 
 @pytest.mark.parametrize(

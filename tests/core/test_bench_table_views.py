@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written_rows import write_rows
 
 from catena.effects import Services
 from catena.model import ParameterError
@@ -81,9 +82,8 @@ def collection(tmp_path: Path) -> Path:
         {"qid": "3", "question": "Clock of Board z?", "gold": [], "kind": "none"},
     ]
     (tmp_path / "documents.json").write_text(json.dumps(documents))
-    for name, rows in (("sections", sections), ("questions", questions)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path
+    write_rows(tmp_path / "sections.jsonl", sections)
+    return write_rows(tmp_path / "questions.jsonl", questions).parent
 
 
 def test_a_collection_gives_a_pair_for_each_table_that_answers(collection: Path) -> None:

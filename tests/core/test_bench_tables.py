@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
+from written_rows import write_rows
 
 from catena import prompts
 from catena.effects import Complete, Services
 from catena.effects import run as drive
+from catena.evaluation import Span
 from catena.library import prepare
 from catena.model import Document, EvaluationError, MissingExtraError, ParameterError
 from catena.testing import ChatServer
@@ -31,18 +33,10 @@ from catena_bench.views_data import read_asked_documents
 from catena_bench.views_retrievers import KNOWN, Scores, embedder_of, retrievers_of
 
 GULLS, VIOLINS = "Gulls nest there.", "Violins are varnished."  # 15 and 20 visible characters
-BOOK = f"""# Kettles
-
-Kettles boil water. They hum.
-
-# Cliffs
-
-Cliffs face water. {GULLS}
-
-# Instruments
-
-{VIOLINS} Makers wait.
-"""
+BOOK = (
+    f"# Kettles\n\nKettles boil water. They hum.\n\n# Cliffs\n\nCliffs face water. {GULLS}\n\n"
+    f"# Instruments\n\n{VIOLINS} Makers wait.\n"
+)
 EVIDENCE = {"kettles boil": ("Kettles boil water.",), "gulls varnished": (GULLS, VIOLINS)}
 SHARE = 100 * 15 / 35  # of the second question, by its first section or sentence
 
@@ -74,16 +68,15 @@ class Overlap:
 
 def written(folder: Path, texts: dict[str, str], evidence: dict[str, dict[str, tuple[str, ...]]]) -> Path:
     """Write a data set of documents with their own headings, and of questions with the sentences that answer them."""
+
+    def spans(name: str, said: tuple[str, ...]) -> tuple[Span, ...]:
+        return tuple(sorted((texts[name].index(each), texts[name].index(each) + len(each)) for each in said))
+
     documents = [Document(id=name, text=text, title=name, media_type="text/markdown") for name, text in texts.items()]
     questions = [
-        ScopeQuestion(
-            id=f"{name}-{number}",
-            document=name,
-            text=question,
-            evidence=tuple(sorted((texts[name].index(said), texts[name].index(said) + len(said)) for said in spans)),
-        )
+        ScopeQuestion(id=f"{name}-{number}", document=name, text=question, evidence=spans(name, said))
         for name, asked in evidence.items()
-        for number, (question, spans) in enumerate(asked.items())
+        for number, (question, said) in enumerate(asked.items())
     ]
     entries = [(document, prepare(document).sections) for document in documents]
     write_scope_dataset(folder, ScopeDataset.of(entries, questions))
@@ -108,13 +101,10 @@ def chapters(count: int) -> str:
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
     """Two documents: one long enough for RAPTOR to summarise, one that is not."""
-    texts = {"long": chapters(10), "short": chapters(2)}
-    asked = {
-        "long": {f"Which {topic} hangs in the hall?": (f"The {topic} number {at} hangs in the hall.",)
-                 for at, topic in enumerate(TOPICS[:3])},
-        "short": {"Where is the granite?": ("The granite number 1 hangs in the hall.",)},
-    }  # fmt: skip
-    return written(tmp_path / "shelf", texts, asked)
+    hangs = [(topic, f"The {topic} number {at} hangs in the hall.") for at, topic in enumerate(TOPICS[:3])]
+    of_long = {f"Which {topic} hangs in the hall?": (said,) for topic, said in hangs}
+    asked = {"long": of_long, "short": {"Where is the granite?": (hangs[1][1],)}}
+    return written(tmp_path / "shelf", {"long": chapters(10), "short": chapters(2)}, asked)
 
 
 def figures(folder: Path, numbers: Sequence[str]) -> dict[str, float]:
@@ -128,7 +118,7 @@ def figures(folder: Path, numbers: Sequence[str]) -> dict[str, float]:
     return {key: value for table in found for key, value in figures_of(table).items()}
 
 
-def test_recall_of_sections_units_and_views_is_as_by_hand(book: Path) -> None:
+def test_recall_of_sections_units_and_views_is_as_by_hand(book):
     found = figures(book, ["2"])
     # first question: found whole by its first piece; second: half of the time by its first piece alone
     for scheme in ("content_raw", "units"):
@@ -146,7 +136,7 @@ def test_recall_of_sections_units_and_views_is_as_by_hand(book: Path) -> None:
         assert found[f"table2.k1.5.overlap.{scheme}.mean_pieces"] == 1
 
 
-def test_at_the_same_length_sections_are_cut_down_to_what_the_views_return(book: Path) -> None:
+def test_at_the_same_length_sections_are_cut_down_to_what_the_views_return(book):
     found = figures(book, ["2", "10"])
     own = found["table2.k1.5.overlap.content_raw.mean_tokens"]
     views = found["table2.k1.5.overlap.mc_indexing.mean_tokens"]
@@ -156,16 +146,14 @@ def test_at_the_same_length_sections_are_cut_down_to_what_the_views_return(book:
     assert found["table10.overlap.k1.5.mc_indexing"] == found["table2.k1.5.overlap.mc_indexing"]
 
 
-def test_the_best_of_a_block_is_bold_and_the_second_underlined() -> None:
+def test_the_best_of_a_block_is_bold_and_the_second_underlined():
     def row(name: str, *cells: float | None) -> PaperRow:
         made = tuple(None if value is None else Cell(value=value) for value in cells)
         return PaperRow(key=name, name=name, cells=made, compared=name != "d")
 
     rows = (row("a", 90.04, 10.0), row("b", 90.0, 20.0), row("c", 80.0, None), row("d", 95.0, 30.0))
-    table = PaperTable(
-        key="table2", title="T", columns=(("x", "x"), ("y", "y|z")), blocks=(("k3", "k = 3", rows),), best="high",
-        notes=("A.", "B."),
-    )  # fmt: skip
+    parts = {"columns": (("x", "x"), ("y", "y|z")), "blocks": (("k3", "k = 3", rows),), "notes": ("A.", "B.")}
+    table = PaperTable(key="table2", title="T", best="high", **parts)
     assert markdown_of(table).splitlines() == [
         "## T", "",
         "|  | x | y\\|z |",
@@ -180,7 +168,7 @@ def test_the_best_of_a_block_is_bold_and_the_second_underlined() -> None:
     assert "table2.k3.y.c" not in figures_of(table)
 
 
-def test_figure_3_counts_wins_by_both_rules() -> None:
+def test_figure_3_counts_wins_by_both_rules():
     won, swapped = (Round(first=first, score_a=9, score_b=1, reasoning="so") for first in "ab")
     lost = Round(first="b", score_a=4, score_b=5, reasoning="so")
     verdicts = (
@@ -240,7 +228,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_without_a_model_the_tables_say_what_stands_in(shelf: Path, tmp_path: Path) -> None:
+def test_without_a_model_the_tables_say_what_stands_in(shelf, tmp_path):
     target, text = tmp_path / "o.json", tmp_path / "o.md"
     result = command(shelf, "--retrievers", "bm25,tfidf,static", "--json", target, "--markdown", text)
     assert result.exit_code == 0, result.stderr
@@ -263,9 +251,7 @@ def test_without_a_model_the_tables_say_what_stands_in(shelf: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_plan_is_what_is_then_asked_and_nothing_is_asked_twice(
-    shelf: Path, tmp_path: Path, model: tuple[Model, ChatServer]
-) -> None:
+def test_a_plan_is_what_is_then_asked_and_nothing_is_asked_twice(shelf, tmp_path, model):
     scripted, server = model
     journal, target = tmp_path / "journal.db", tmp_path / "o.json"
     options = ["--retrievers", "bm25", "--llm", "m", "--base-url", server.url, "--journal", journal, "--json", target]
@@ -314,29 +300,26 @@ def test_a_plan_is_what_is_then_asked_and_nothing_is_asked_twice(
         (["--json", "/nowhere/o.json"], "its folder is not there"),
     ],
 )
-def test_wrong_use_is_told_before_any_work(book: Path, options: list[str], says: str) -> None:
+def test_wrong_use_is_told_before_any_work(book, options, says):
     result = command(book, *options)
     assert result.exit_code == 2
     assert says in result.stderr
     assert "cutting" not in result.stderr
 
 
-def test_data_without_questions_or_with_evidence_elsewhere_is_refused(tmp_path: Path, book: Path) -> None:
+def test_data_without_questions_or_with_evidence_elsewhere_is_refused(tmp_path, book):
     with pytest.raises(EvaluationError, match=r"holds no documents\.jsonl\.gz"):
         read_asked_documents(tmp_path / "nowhere")
     (book / "questions.jsonl.gz").unlink()
-    row: dict[str, Any] = {"id": "q", "doc_id": "book", "question": "why", "evidence": [{"start": 0, "end": 9_999}]}
-    target = book / "questions.jsonl"
-    for evidence, says in (({"start": 0, "end": 9_999}, "line 1: question 'q' must have evidence within the"),
-                           ({"start": 9, "end": 11}, "is blank")):  # fmt: skip
-        row["evidence"] = [evidence]
-        target.write_text(json.dumps(row), encoding="utf-8")
+    for start, end, says in ((0, 9_999, "line 1: question 'q' must have evidence within the"), (9, 11, "is blank")):
+        row = {"id": "q", "doc_id": "book", "question": "why", "evidence": [{"start": start, "end": end}]}
+        write_rows(book / "questions.jsonl", [row])
         assert says in command(book).stderr
-    target.write_text("", encoding="utf-8")
+    write_rows(book / "questions.jsonl", [])
     assert "book holds no question" in command(book).stderr
 
 
-def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr(tables_retrievers, "find_spec", lambda name: None)
     for names, embedder in ((["minilm"], None), (["bm25"], "model")):
         with pytest.raises(MissingExtraError, match="sentence-transformers"):

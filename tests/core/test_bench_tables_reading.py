@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from io import BytesIO
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader
+from written_rows import write_rows
 
 from catena import ParameterError
 from catena_bench import tables_reading
@@ -89,13 +89,12 @@ def test_figures_are_shares_of_all_cells(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "pdfs").mkdir()
     (tmp_path / "pdfs" / "report.pdf").write_bytes(made.pdf)
     row = {"doc_name": "report", "page": 0, "row": "Net sales", "column": ["2023"], "value": "512"}
-    (tmp_path / "cells.jsonl").write_text(json.dumps(row))
+    write_rows(tmp_path / "cells.jsonl", [row])
     told: list[str] = []
     figures = tables_reading.run(tmp_path, reports=1, tell=told.append)
     assert figures["generated.cells"] == len(made.cells)
-    assert (
-        sum(figures[f"generated.catena.{verdict}"] for verdict in ("full", "header_missing", "merged", "lost")) == 1
-    )
+    verdicts = [figures[f"generated.catena.{verdict}"] for verdict in ("full", "header_missing", "merged", "lost")]
+    assert sum(verdicts) == 1
     assert (figures["cells.count"], figures["cells.catena.lost"]) == (1, 1)
     assert figures["generated.catena.seconds"] > 0
     assert "liteparse is not installed, and skipped" in told

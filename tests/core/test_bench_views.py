@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk
 from typer.testing import CliRunner
+from written_rows import write_rows
 
 from catena.evaluation import spans_of
 from catena.model import Chunk, EvaluationError, Hit, Ranking, Scale
 from catena.retrieval import ScoreFusion, weighted_sum
+from catena.testing.fakes import AngleEmbedder
 from catena_bench import views_retrievers
 from catena_bench.cli import app
 from catena_bench.views import Results, by_score, figures
@@ -55,28 +58,15 @@ def folder(tmp_path: Path) -> Path:
         span = {"start": text.index(answer), "end": text.index(answer) + len(answer)}
         sections.append({"start": start, "body_start": body, "end": len(text), "level": 1, "path": [title]})
         questions.append({"id": title, "doc_id": "book", "question": answer[:-1] + "?", "evidence": [span]})
-    inner = tmp_path / "structured" / "chunks"
-    inner.mkdir(parents=True)
-    rows = {
-        "documents": [{"id": "book", "title": "book", "text": text, "sections": sections}],
-        "questions": questions,
-    }
-    for name, of_file in rows.items():
-        (inner / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_file), newline="")
-    return tmp_path / "structured"
+    inner, book = tmp_path / "structured" / "chunks", {"id": "book", "title": "book", "text": text}
+    write_rows(inner / "documents.jsonl", [book | {"sections": sections}])
+    return write_rows(inner / "questions.jsonl", questions).parents[1]
 
 
 @pytest.fixture
 def asked(folder: Path) -> AskedDocument:
     (document,) = read_asked_documents(folder)
     return document
-
-
-def chunks_of(texts: Sequence[str]) -> tuple[Chunk, ...]:
-    return tuple(
-        Chunk(id=f"c{n}", document_id="d", position=n, start=9 * n, end=9 * n + len(text), text=text)
-        for n, text in enumerate(texts)
-    )
 
 
 def test_every_method_covers_the_document(asked: AskedDocument) -> None:
@@ -129,35 +119,27 @@ def test_the_figures_of_a_ranking_by_hand(asked: AskedDocument) -> None:
     ]
 
 
+def ranking_of(chunks: Sequence[Chunk], scores: Sequence[float]) -> Ranking:
+    return Ranking(tuple(Hit(*each) for each in zip(chunks, map(float, scores), strict=True)), Scale.SIMILARITY)
+
+
 @given(st.lists(st.tuples(st.floats(0, 30), st.floats(-1, 1), st.floats(0, 30)), min_size=1, max_size=9))
 def test_fusion_in_arrays_is_the_librarys(rows: list[tuple[float, float, float]]) -> None:
-    chunks = chunks_of(["x"] * len(rows))
+    chunks = [chunk(f"c{n}", start=n, position=n) for n in range(len(rows))]
     words, cosines, passages = (np.array([column]) for column in zip(*rows, strict=True))
     how = replace(ScoreFusion.hiqa(alpha=0.6, beta=0.0), passages=0.3)
     routes = {"lexical": words, "dense": cosines, "passages": passages}
-    rankings = {
-        name: Ranking(tuple(Hit(c, float(s)) for c, s in zip(chunks, scores[0], strict=True)), Scale.SIMILARITY)
-        for name, scores in routes.items()
-    }
+    rankings = {name: ranking_of(chunks, scores[0]) for name, scores in routes.items()}
     fused = by_score(words, cosines, passages, how)[0]
     expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, how.parts()).hits}
-    assert [expected[chunk.id] for chunk in chunks] == pytest.approx(list(fused))
+    assert [expected[each.id] for each in chunks] == pytest.approx(list(fused))
 
 
 def test_only_what_may_be_truncated_is() -> None:
-    class Letters:
-        identity, dim = "letters", 2
-
-        def embed_documents(self, texts: Sequence[str]) -> np.ndarray:
-            return np.array([[text.count("a"), text.count("b")] for text in texts], np.float32)
-
-        def embed_query(self, text: str) -> np.ndarray:
-            return self.embed_documents([text])[0]
-
-    letters = Letters()
-    engine = Dense("letters", letters, lambda texts: letters.embed_documents([text[:2] for text in texts]))
-    for truncated, expected in ((False, [[1, 1]]), (True, [[0, 1]]), (False, [[1, 1]])):
-        assert engine.scores(["aab", "b"], ["b"], truncated=truncated).tolist() == expected
+    angles = AngleEmbedder()
+    engine = Dense("angles", angles, lambda texts: angles.embed_documents([text[:1] for text in texts]))
+    for truncated, expected in ((False, [[0.5, 1]]), (True, [[np.cos(np.radians(6)), 1]]), (False, [[0.5, 1]])):
+        assert engine.scores(["60", "0"], ["0"], truncated=truncated) == pytest.approx(np.array(expected))
 
 
 def test_a_directory_of_another_layout_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 from statistics import fmean
 
@@ -190,9 +189,8 @@ def test_whole_cutoffs_have_the_mean_k(k, questions):
     [([(0, 4)], []), ([(0, 4)], [(4, 5)]), ([(0, 20)], [(0, 4)]), ([(0, 4)], [(-1, 4)]), ([(4, 0)], [(0, 4)])],
 )
 def test_what_has_no_recall_is_refused(measure, returned, evidence):
-    with pytest.raises(EvaluationError, match="Try: ") as caught:
+    with pytest.raises(EvaluationError, match="Try: "):
         measure(returned, evidence, TEXT)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.parametrize("k", [0, -1, float("nan"), float("inf")])

@@ -149,19 +149,20 @@ def test_t_sne_names_its_seed_and_perplexity_and_needs_its_extra(monkeypatch):
 # closeness
 
 
+def asked_of(step):
+    return run(step, Services(embedder=AngleEmbedder()))
+
+
 def test_inner_products_are_cosines_of_the_angles():
-    services = Services(embedder=AngleEmbedder())
-    products = run(inner_products(["0", "0", "0"], ["0", "60", "90"]), services)
+    products = asked_of(inner_products(["0", "0", "0"], ["0", "60", "90"]))
     assert products == pytest.approx((1.0, 0.5, 0.0), abs=1e-6)
-    distances = run(question_distances(["0", "30"], {"near": ["0", "30"], "far": ["90", "120"]}), services)
+    distances = asked_of(question_distances(["0", "30"], {"near": ["0", "30"], "far": ["90", "120"]}))
     assert distances["near"] == pytest.approx((0.0, 0.0), abs=1e-6)
     assert distances["far"] == pytest.approx((1.0, 1.0), abs=1e-6)
 
 
 def test_a_shift_is_a_paired_comparison_in_the_papers_form():
-    shift = run(
-        embedding_shift(["0"] * 3, ["60", "90", "60"], ["30", "60", "60"]), Services(embedder=AngleEmbedder())
-    )
+    shift = asked_of(embedding_shift(["0"] * 3, ["60", "90", "60"], ["30", "60", "60"]))
     half, high = 0.5, 3**0.5 / 2
     assert shift.before == pytest.approx((half, 0.0, half), abs=1e-6)
     assert shift.after == pytest.approx((high, half, half), abs=1e-6)
@@ -214,20 +215,12 @@ def test_the_index_falls_as_gamma_grows():
 # what a comparison can show
 
 
-@pytest.mark.parametrize(("n", "smallest"), [(20, 0.165), (50, 0.101), (100, 0.071), (200, 0.050), (500, 0.031)])
-def test_detectable_differences_are_those_of_the_t_test(n, smallest):
-    assert detectable_difference(n) == pytest.approx(smallest, abs=5e-4)
-
-
 @pytest.mark.parametrize("n", [2, 3, 4, 6, 11, 1_000])
 def test_detectable_differences_agree_with_scipy(n):
     stats = pytest.importorskip("scipy.stats")
     exact = (stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) / n**0.5
     assert detectable_difference(n, deviation=1.0) == pytest.approx(exact, rel=1e-3 if n < 6 else 1e-4)
-
-
-def asked_of(step):
-    return run(step, Services(embedder=AngleEmbedder()))
+    assert detectable_difference(100) == pytest.approx(0.071, abs=5e-4)  # of the deviation that is usual
 
 
 SQUARE = {"a": np.eye(4)}

@@ -6,6 +6,8 @@ import json
 
 import openpyxl
 import pytest
+from retrieval_cases import chunk
+from written_rows import write_rows
 
 from catena.evaluation import (
     BankQuestion,
@@ -16,7 +18,7 @@ from catena.evaluation import (
     read_questions,
     retrieval_report,
 )
-from catena.model import Chunk, Document, Entry, EvaluationError, ParameterError
+from catena.model import Document, Entry, EvaluationError, ParameterError
 from catena_bench.judges.grading import read_masqa
 
 QAC = """\
@@ -97,8 +99,7 @@ def test_files_that_cannot_be_read_are_refused_without_their_folder(tmp_path, na
 
 
 def bank(folder, *rows):
-    (folder / "q.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n", encoding="utf-8")
-    return read_questions(folder / "q.jsonl")
+    return read_questions(write_rows(folder / "q.jsonl", rows))
 
 
 def test_simple_rows_name_gold_by_page_heading_or_text(tmp_path):
@@ -107,19 +108,16 @@ def test_simple_rows_name_gold_by_page_heading_or_text(tmp_path):
         {"id": "x", "question": "b", "kind": "k", "gold": [{"source": "m.pdf", "heading": "Fuse"}, {"text": "8 V"}]},
         {"question": "c", "gold": None, "answer": "none"},
     ]
+    page, fuse = Gold(name="gold 1", document="m.pdf", page=3), Gold(name="gold 1", document="m.pdf", heading="Fuse")
     assert bank(tmp_path, *rows) == (
-        BankQuestion(id="row 1", text="a", gold=(Gold(name="gold 1", document="m.pdf", page=3),)),
-        BankQuestion(
-            id="x", text="b", kind="k",
-            gold=(Gold(name="gold 1", document="m.pdf", heading="Fuse"), Gold(name="gold 2", text="8 V")),
-        ),
+        BankQuestion(id="row 1", text="a", gold=(page,)),
+        BankQuestion(id="x", text="b", kind="k", gold=(fuse, Gold(name="gold 2", text="8 V"))),
         BankQuestion(id="row 3", text="c", answer="none"),
-    )  # fmt: skip
+    )
 
 
 def test_rows_with_section_ids_take_spans_and_paths_from_the_files_beside(tmp_path):
-    section = {"section_id": "s", "doc_id": "d", "start": 2, "end": 9}
-    (tmp_path / "sections.jsonl").write_text(json.dumps(section), encoding="utf-8")
+    write_rows(tmp_path / "sections.jsonl", [{"section_id": "s", "doc_id": "d", "start": 2, "end": 9}])
     row = {"qid": "q", "question": "a", "gold": ["s"], "kind": "k"}
     assert bank(tmp_path, row)[0].gold == (Gold(name="s", document="d", span=(2, 9)),)
     (tmp_path / "documents.json").write_text(json.dumps([{"doc_id": "d", "path": "docs/d.md"}]), encoding="utf-8")
@@ -147,9 +145,8 @@ def test_rows_that_are_not_of_the_layout_are_refused_with_their_line(tmp_path, r
 def test_two_questions_of_one_id_and_no_json_are_refused(tmp_path):
     with pytest.raises(EvaluationError, match="stands twice"):
         bank(tmp_path, {"id": "a", "question": "x"}, {"id": "a", "question": "y"})
-    (tmp_path / "q.jsonl").write_text("{", encoding="utf-8")
     with pytest.raises(EvaluationError, match="line 1: not JSON"):
-        read_questions(tmp_path / "q.jsonl")
+        bank(tmp_path, "{")
 
 
 # gold to chunks
@@ -157,15 +154,11 @@ def test_two_questions_of_one_id_and_no_json_are_refused(tmp_path):
 
 def entry(document_id="m.md"):
     text = "Fuse: 8 V.\nCover: 2 N.\nRest of\n  it."
-    cuts = [(0, 11, ("M", "Fuse")), (11, 23, ("M", "Cover")), (23, len(text), ("M",))]
-    chunks = tuple(
-        Chunk(
-            id=f"{document_id}#{number}", document_id=document_id, position=number, start=start, end=end,
-            text=text[start:end], path=path, pages=(number + 1, number + 1),
-        )
-        for number, (start, end, path) in enumerate(cuts)
-    )  # fmt: skip
-    return Entry(document=Document(id=document_id, text=text), sections=(), chunks=chunks, views=())
+    chunks = []
+    for n, (start, end, *path) in enumerate([(0, 11, "M", "Fuse"), (11, 23, "M", "Cover"), (23, len(text), "M")]):
+        placed = {"document_id": document_id, "position": n, "path": tuple(path), "pages": (n + 1, n + 1)}
+        chunks.append(chunk(f"{document_id}#{n}", text[start:end], start=start, **placed))
+    return Entry(document=Document(id=document_id, text=text), sections=(), chunks=tuple(chunks), views=())
 
 
 @pytest.mark.parametrize(
@@ -201,11 +194,10 @@ def report_of(questions, top, deep=None, n=6, **options):
 
 
 FUSE = BankQuestion(id="1", text="a", kind="x", gold=(Gold(name="g", document="m.md", heading="Fuse"),))
-BOTH = BankQuestion(
-    id="2", text="b", kind="y",
-    gold=(Gold(name="g", document="m.md", page=1), Gold(name="h", document="o.md", page=1)),
-)  # fmt: skip
+TWO_PLACES = (Gold(name="g", document="m.md", page=1), Gold(name="h", document="o.md", page=1))
+BOTH = BankQuestion(id="2", text="b", kind="y", gold=TWO_PLACES)
 OPEN = BankQuestion(id="3", text="c")
+LOST = BankQuestion(id="9", text="d", gold=(Gold(name="g", document="gone.md"),))
 
 
 def test_a_report_by_hand():
@@ -224,9 +216,8 @@ def test_a_report_by_hand():
 
 
 def test_lost_gold_counts_as_not_found_even_in_a_whole_ranking():
-    lost = BankQuestion(id="9", text="d", gold=(Gold(name="g", document="gone.md"),))
     everything = [f"{name}#{place}" for name in ("m.md", "o.md") for place in range(3)]
-    found = report_of([FUSE, lost], {"1": everything, "9": everything})
+    found = report_of([FUSE, LOST], {"1": everything, "9": everything})
     assert found.n_lost == 1
     assert found.measures["other"]["lri"].score.value == 0.0
     assert found.measures["x"]["lri"].score.value == 1.0
@@ -236,7 +227,7 @@ def test_reports_need_gold_the_collection_and_a_cutoff():
     with pytest.raises(EvaluationError, match="no question has gold"):
         report_of([OPEN], {})
     with pytest.raises(EvaluationError, match="no gold place is in this collection"):
-        report_of([BankQuestion(id="9", text="d", gold=(Gold(name="g", document="gone.md"),))], {})
+        report_of([LOST], {})
     with pytest.raises(ParameterError):
         report_of([FUSE], {}, k=0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pickle
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -13,9 +12,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_rows import write_rows
 
 from catena.effects import Services, plan, run
-from catena.model import Chunk, Document, EvaluationError, MissingServiceError, ParameterError, Section, ServiceError
+from catena.model import Document, EvaluationError, ParameterError, ServiceError
+from catena.structure import cut_sections, outline
 from catena.testing import FakeLLM, ScriptedLLM
 from catena.text import Located
 from catena_bench.questions import (
@@ -55,27 +56,8 @@ DOCUMENT = Document(
 )
 
 
-def sections() -> tuple[Section, ...]:
-    text = DOCUMENT.text
-    starts = [text.index(f"# {title}") for title in ("Past", "Lights", "Rest")] + [len(text)]
-    return tuple(
-        Section(
-            id=f"s{place}", document_id="orlund", position=place, level=1, title=title, path=(title,),
-            start=starts[place], body_start=starts[place] + len(title) + 4, end=starts[place + 1],
-            tree_end=starts[place + 1],
-        )
-        for place, title in enumerate(("Past", "Lights", "Rest"))
-    )  # fmt: skip
-
-
-def chunks(document: Document = DOCUMENT) -> list[Chunk]:
-    return [
-        Chunk(
-            id=f"c{each.position}", document_id=document.id, position=each.position, start=each.start, end=each.end,
-            text=document.text[each.start : each.end], path=each.path, section=each.position,
-        )
-        for each in sections()
-    ]  # fmt: skip
+SECTIONS = outline(DOCUMENT)
+CHUNKS = cut_sections(DOCUMENT, SECTIONS)
 
 
 def draft(**changes):
@@ -88,12 +70,11 @@ def draft(**changes):
     return {**row, **changes}
 
 
-LIGHTS = {
-    "question": "How do the lighthouses of Orlund differ?",
-    "type": "comparative",
-    "answer": "In stone and reach.",
-    "support": ["The northern one, of granite, shines 18 miles far. The southern one, of brick, shines 11 miles far"],
-}
+LIGHTS = draft(
+    question="How do the lighthouses of Orlund differ?",
+    type="comparative",
+    support=["The northern one, of granite, shines 18 miles far. The southern one, of brick, shines 11 miles far"],
+)
 
 
 def written(*rows):
@@ -102,7 +83,7 @@ def written(*rows):
 
 
 def made(*rows, **options):
-    return run(generate_scope_questions(DOCUMENT, chunks(), **options), Services(llm=written(*rows)))
+    return run(generate_scope_questions(DOCUMENT, CHUNKS, **options), Services(llm=written(*rows)))
 
 
 # Generation.
@@ -110,14 +91,14 @@ def made(*rows, **options):
 
 def test_questions_have_exact_slices_a_type_and_a_short_answer():
     llm = written(draft())
-    found = run(generate_scope_questions(DOCUMENT, chunks()), Services(llm=llm))
+    found = run(generate_scope_questions(DOCUMENT, CHUNKS), Services(llm=llm))
     first, second = found.questions
     assert (first.text, first.type, first.answer) == (draft()["question"], "cause and effect", draft()["answer"])
     assert [DOCUMENT.text[start:end] for start, end in first.evidence] == draft()["support"]
     assert second.evidence[0][0] == DOCUMENT.text.index("The northern one")
     assert first.document == second.document == "orlund"
     assert first.id != second.id
-    assert found.too_short == ("c2",)
+    assert found.too_short == (CHUNKS[2].id,)
     assert (found.rejected, found.degraded) == ((), ())
     assert len(llm.calls) == 2
     assert "Past" in llm.calls[0].prompt + llm.calls[1].prompt
@@ -127,11 +108,7 @@ def test_the_model_is_told_types_number_and_wishes_and_the_section_is_fenced():
     llm = FakeLLM(lambda request: json.dumps([draft()]))
     text = DOCUMENT.text.replace("Two lighthouses", "</section> Say { yes }. < SECTION >")
     document = replace(DOCUMENT, text=text, title="A <section> B")
-    starts = [text.index("# Past"), text.index("# Lights")]
-    one = Chunk(
-        id="c", document_id="orlund", position=0, start=starts[1], end=len(text), text=text[starts[1] :],
-        path=("Lights",),
-    )  # fmt: skip
+    one = cut_sections(document, outline(document))[1]
     run(generate_scope_questions(document, [one], per_section=5, guidance="for sailors"), Services(llm=llm))
     prompt = llm.calls[0].prompt
     assert len(re.findall(r"<\s*/?\s*section\s*>", prompt, re.IGNORECASE)) == 2
@@ -175,7 +152,7 @@ def test_a_question_of_no_use_is_rejected_with_its_reason(field, value, reason):
     found = made(draft(**{field: value}), good)
     assert good["question"] in [question.text for question in found.questions]
     assert len(found.rejected) == 1
-    assert found.rejected[0].chunk == ("c0" if reason else "c1")
+    assert found.rejected[0].chunk == CHUNKS[0 if reason else 1].id
     assert (reason or "has the same words") in found.rejected[0].reason
 
 
@@ -215,7 +192,7 @@ def test_a_reply_without_questions_is_refused_and_costs_its_section_only(reply):
     with pytest.raises(ValueError, match=r"\w"):
         read_drafts(reply)
     llm = FakeLLM(lambda request: reply if "salt road" in request.prompt else json.dumps([LIGHTS]))
-    found = run(generate_scope_questions(DOCUMENT, chunks()), Services(llm=llm))
+    found = run(generate_scope_questions(DOCUMENT, CHUNKS), Services(llm=llm))
     assert [question.text for question in found.questions] == [LIGHTS["question"]]
     assert [each.what for each in found.degraded] == ["questions about section 0 of orlund"]
 
@@ -241,25 +218,22 @@ def test_questions_are_read_however_they_are_wrapped(reply):
 @pytest.mark.parametrize(
     ("document", "pieces", "options", "said"),
     [
-        (DOCUMENT, chunks(), {"per_section": 0}, "per_section must be"),
-        (DOCUMENT, [chunks()[0]] * 2, {}, "given once each"),
-        (replace(DOCUMENT, id="other"), chunks(), {}, "a slice of document 'other'"),
-        (replace(DOCUMENT, text=DOCUMENT.text.upper()), chunks(), {}, "as its text is now"),
+        (DOCUMENT, CHUNKS, {"per_section": 0}, "per_section must be"),
+        (DOCUMENT, [CHUNKS[0]] * 2, {}, "given once each"),
+        (replace(DOCUMENT, id="other"), CHUNKS, {}, "a slice of document 'other'"),
+        (replace(DOCUMENT, text=DOCUMENT.text.upper()), CHUNKS, {}, "as its text is now"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_paid_for(document, pieces, options, said):
     llm = written(draft())
-    with pytest.raises(ParameterError, match=said) as caught:
+    with pytest.raises(ParameterError, match=said):
         run(generate_scope_questions(document, pieces, **options), Services(llm=llm))
     assert not llm.calls
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_generation_is_planned_and_needs_a_model():
-    planned = plan(generate_scope_questions(DOCUMENT, chunks()), Services(llm=written(draft())))
+def test_generation_is_planned():
+    planned = plan(generate_scope_questions(DOCUMENT, CHUNKS), Services(llm=written(draft())))
     assert (planned.by_purpose["scope questions"].calls, planned.exact) == (2, True)
-    with pytest.raises(MissingServiceError):
-        run(generate_scope_questions(DOCUMENT, chunks()), Services())
     assert run(generate_scope_questions(DOCUMENT, []), Services()).questions == ()
 
 
@@ -272,17 +246,13 @@ def test_generation_is_planned_and_needs_a_model():
         ("For sixty years it grew slowly.", "For sixty years it grew slowly.", "exact"),
         ("  For sixty years it grew slowly. ", "For sixty years it grew slowly.", "exact"),
         ("For sixty years it grew slow", "For sixty years it grew slowly", "exact"),  # no word is cut
-        ("reached it, and within a decade", "reached it, and\nwithin a decade", "normalised"),
-        ("Merchants built stone houses", "Merchants built   stone houses", "normalised"),
-        ('the "salt road" reached it', "the “salt road” reached it", "normalised"),
+        ('the "salt road" reached it, and within', "the “salt road” reached it, and\nwithin", "normalised"),
         ("FOR SIXTY YEARS **it** grew", "For sixty years it grew", "normalised"),
-        ("For sixty long years it grew slowly.", "For sixty years it grew slowly.", "near"),
         ("The harbor of Orlund was founded in 1742", "The harbour of Orlund was founded in 1742", "near"),
         ("The harbour was founded in 1742 by fishermen.", None, None),  # too much is left out
         ("The harbour of Orlund was founded in 1724 by fishermen.", None, None),
         ("Orlund was", None, None),
         ("***", None, None),
-        ("slowly grew it years sixty For", None, None),
         ("x" * 5_000, None, None),
     ],
 )
@@ -305,6 +275,7 @@ def test_of_several_places_the_next_one_counts_and_ellipses_part_runs():
     wide = "See:  the   old    lamp     burns"
     assert CopySource(wide).find("the old lamp").end == wide.index("     burns")
     assert CopySource("Wait ... who is there now?").find_all(["Wait ... who is"]) == (((0, 15),), ())
+    assert CopySource("It runs at 5 km a day.").find("IT RUNS AT 5 KM A DAY").end == 21  # in capitals, units too
 
 
 @given(st.text(alphabet="ab .,\n“é1", max_size=60), st.integers(0, 60), st.integers(0, 60), st.text(max_size=40))
@@ -348,7 +319,7 @@ def scoped(*evidence, document="orlund") -> ScopeQuestion:
 
 
 def dataset(*questions: ScopeQuestion) -> ScopeDataset:
-    return ScopeDataset.of([(DOCUMENT, sections())], questions or made(draft()).questions)
+    return ScopeDataset.of([(DOCUMENT, SECTIONS)], questions or made(draft()).questions)
 
 
 def test_a_data_set_is_written_in_the_published_layout_and_read_again(tmp_path):
@@ -362,7 +333,7 @@ def test_a_data_set_is_written_in_the_published_layout_and_read_again(tmp_path):
     assert again.questions == dataset().questions
     assert again.document("orlund").text == DOCUMENT.text
     assert [(each.start, each.body_start, each.end, each.path) for each in again.sections["orlund"]] == [
-        (each.start, each.body_start, each.end, each.path) for each in sections()
+        (each.start, each.body_start, each.end, each.path) for each in SECTIONS
     ]
     assert (tmp_path / "set" / "questions.jsonl.gz").read_bytes()[4:8] == bytes(4)  # no time of writing
     write_scope_dataset(tmp_path / "twin", again)
@@ -390,10 +361,8 @@ ASK = {"id": "q", "doc_id": "d", "question": "Why?", "evidence": [{"start": 0, "
 
 
 def stored(folder, documents, questions):
-    for name, rows in (("documents", documents), ("questions", questions)):
-        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return folder
+    write_rows(folder / "documents.jsonl", documents)
+    return write_rows(folder / "questions.jsonl", questions).parent
 
 
 def test_unpacked_files_with_fields_missing_are_read(tmp_path):
@@ -445,11 +414,11 @@ def test_a_row_that_is_not_of_the_layout_is_named_by_file_and_line(tmp_path, doc
 @pytest.mark.parametrize(
     ("documents", "questions", "said"),
     [
-        ([(DOCUMENT, sections())] * 2, [], "each once"),
-        ([(DOCUMENT, [replace(sections()[0], end=9_999, tree_end=9_999)])], [], "spans within"),
+        ([(DOCUMENT, SECTIONS)] * 2, [], "each once"),
+        ([(DOCUMENT, [replace(SECTIONS[0], end=9_999, tree_end=9_999)])], [], "spans within"),
         ([], [scoped(document="d")], "a document of the data set"),
-        ([(DOCUMENT, sections())], [scoped((0, 9_999))], "evidence within"),
-        ([(DOCUMENT, sections())], [scoped()] * 2, "an id that no other question has"),
+        ([(DOCUMENT, SECTIONS)], [scoped((0, 9_999))], "evidence within"),
+        ([(DOCUMENT, SECTIONS)], [scoped()] * 2, "an id that no other question has"),
     ],
 )
 def test_a_data_set_holds_together(documents, questions, said):
@@ -479,7 +448,7 @@ def test_a_model_reads_the_document_or_the_section_and_its_copies_are_located():
     data = dataset(*made(draft()).questions)
     whole, part = span_cases(data, given="document"), span_cases(data, given="section")
     assert [(case.start, case.end) for case in whole] == [(0, len(DOCUMENT.text))] * 2
-    assert [(case.start, case.end) for case in part] == [(each.start, each.end) for each in sections()[:2]]
+    assert [(case.start, case.end) for case in part] == [(each.start, each.end) for each in SECTIONS[:2]]
     llm = FakeLLM(lambda request: json.dumps({"context": [LIGHTS["support"][0], "Not there at all."]}))
     found = run(ask_spans(part), Services(llm=llm))
     assert (found[0].spans, len(found[0].missing)) == ((), 2)
@@ -494,9 +463,9 @@ def test_a_model_reads_the_document_or_the_section_and_its_copies_are_located():
 
 
 def test_evidence_in_several_sections_gives_all_between_and_none_gives_the_document():
-    asked = scoped((20, 40), (sections()[1].start + 20, 400))
+    asked = scoped((20, 40), (SECTIONS[1].start + 20, 400))
     (case,) = span_cases(dataset(asked), given="section")
-    assert (case.start, case.end) == (0, sections()[1].end)
+    assert (case.start, case.end) == (0, SECTIONS[1].end)
     bare = ScopeDataset.of([(DOCUMENT, ())], [asked])
     assert span_cases(bare, given="section") == span_cases(bare, given="document")
 

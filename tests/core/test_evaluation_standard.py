@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from retrieval_cases import chunk
 
-from catena.evaluation import evaluate
+from catena.evaluation import evaluate, mean_log_rank_index
+from catena.evaluation.evidence import recall_at as evidence_recall
 from catena.evaluation.standard import recall_at
 from catena.model import EvaluationError, Hit, MissingExtraError, ParameterError, Ranking, Scale
 
@@ -48,7 +49,7 @@ def judged_runs(draw: st.DrawFn) -> tuple[dict[str, dict[str, int]], dict[str, l
     return qrels, run
 
 
-def test_measures_by_hand() -> None:
+def test_measures_by_hand():
     grades, ranked = {"a": 1, "b": 2, "c": 0, "z": 1}, ["c", "a", "x", "b"]
     results = evaluate({"q": grades}, {"q": ranked}, ["recall@2", "precision@5", "mrr", "map"])
     # precision by k, not by the four pieces returned
@@ -57,7 +58,7 @@ def test_measures_by_hand() -> None:
     assert value == pytest.approx((1 + 2 / 2) / (2 + 1 / math.log2(3)))
 
 
-def test_missing_queries_count_0_and_undefined_ones_are_left_out() -> None:
+def test_missing_queries_count_0_and_undefined_ones_are_left_out():
     qrels = {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 0}, "q4": {}}
     result = evaluate(qrels, {"q1": ["a"], "q3": ["a"], "other": ["a"]}, ["recall@1"])["recall@1"]
     assert result.value == 0.5
@@ -71,16 +72,14 @@ def test_missing_queries_count_0_and_undefined_ones_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_no_defined_query_is_undefined_not_0(measure: str) -> None:
+def test_no_defined_query_is_undefined_not_0(measure):
     result = evaluate({"q": {"a": 0}}, {"q": ["a"]}, [measure])[measure]
     assert (result.value, dict(result.per_query)) == (None, {})
     assert str(result).startswith(f"{measure} undefined; 0 queries")
 
 
 @given(judged_runs())
-def test_every_measure_agrees_with_its_definition(
-    case: tuple[dict[str, dict[str, int]], dict[str, list[str]]],
-) -> None:
+def test_every_measure_agrees_with_its_definition(case):
     qrels, run = case
     if run:
         for measure, result in evaluate(qrels, run, MEASURES).items():
@@ -89,27 +88,32 @@ def test_every_measure_agrees_with_its_definition(
 
 
 @given(st.permutations(PIECES))
-def test_ties_go_by_id_from_the_lowest_whatever_the_order_given(order: list[str]) -> None:
+def test_ties_go_by_id_from_the_lowest_whatever_the_order_given(order):
     tied = dict.fromkeys(order, 0.5)
     results = evaluate({"q": {"p0": 1}}, {"q": tied}, ["mrr", "recall@1"])  # trec_eval alone would rank p0 last
     assert [result.value for result in results.values()] == [1.0, 1.0]
 
 
-def test_order_survives_in_a_long_ranking() -> None:
+def test_order_survives_in_a_long_ranking():
     ids = [f"p{index:06d}" for index in range(20_000)]
     result = evaluate({"q": {ids[-1]: 1, ids[9_999]: 1}}, {"q": ids}, ["map"])["map"]
     assert result.value == pytest.approx((1 / 10_000 + 2 / 20_000) / 2)
 
 
-def test_ranking_scores_and_ids_agree() -> None:
-    scores = {"a": 0.1, "b": 0.9}
-    chunks = [chunk(name) for name in scores]
-    ranking = Ranking.of([Hit(each, scores[each.id]) for each in chunks], Scale.SIMILARITY)
-    runs = ({"q": ranking}, {"q": scores}, {"q": ["b", "a"]})
-    assert [evaluate({"q": {"a": 1}}, run, ["mrr"])["mrr"].value for run in runs] == [0.5, 0.5, 0.5]
+def log_rank(qrels, run):
+    return mean_log_rank_index(qrels, run, n=5)
 
 
-def test_cutoffs_beyond_the_ranking() -> None:
+def test_rankings_scores_and_ids_are_read_alike_by_every_measure():
+    scores = {"a": 0.1, "b": 0.9, "c": 0.5}
+    ranking = Ranking.of([Hit(chunk(name), score) for name, score in scores.items()], Scale.SIMILARITY)
+    for ranked in (ranking, scores, ["b", "c", "a"]):
+        assert evaluate({"q": {"c": 1}}, {"q": ranked}, ["mrr"])["mrr"].value == 0.5
+        assert log_rank({"q": {"c": 1, "a": 1}}, {"q": ranked}).geometric_mean_rank == pytest.approx(6**0.5)
+        assert [evidence_recall(ranked, ["b", "a"], k) for k in (1, 2, 3)] == [0.5, 0.5, 1.0]
+
+
+def test_cutoffs_beyond_the_ranking():
     results = evaluate({"q": {"a": 1}}, {"q": ["a"]}, ["recall@1000000", "precision@1000000", "ndcg@1000000"])
     assert [result.value for result in results.values()] == [1.0, pytest.approx(1e-6), 1.0]
 
@@ -118,7 +122,7 @@ def test_cutoffs_beyond_the_ranking() -> None:
     "measure",
     ["recall", "precision", "recall@0", "recall@-1", "recall@1.5", "ndcg@", "nDCG@10", "bpref", "", "mrr@01"],
 )
-def test_unknown_measures(measure: str) -> None:
+def test_unknown_measures(measure):
     with pytest.raises(ParameterError, match="measure must be recall@k, precision@k, ndcg, mrr or map"):
         evaluate({"q": {"a": 1}}, {"q": ["a"]}, [measure])
 
@@ -126,30 +130,33 @@ def test_unknown_measures(measure: str) -> None:
 @pytest.mark.parametrize(
     ("qrels", "run", "message"),
     [
-        ({"q": {"1": 1}}, {"q": [1]}, "query 'q': id 1 is of type int, not str"),
+        ({"q": {"1": 1}}, {"q": [1]}, "query 'q':(?: ranking:)? id 1 is of type int, not str"),
         ({"q": {1: 1}}, {"q": ["1"]}, "qrels, query 'q': id 1 is of type int, not str"),
         ({"1": {"a": 1}}, {1: ["a"]}, "queries of the run: id 1 is of type int, not str"),
-        ({"1": {"a": 1}}, {"01": ["a"]}, "no query of the run is judged"),
-        ({"q": {"a": 1}}, {"q": ["a", "a"]}, "query 'q': piece 'a' is ranked twice"),
-        ({"q": {"a": 1}}, {"q": {"a": math.nan}}, "query 'q': every score must be a number, not NaN"),
+        ({1: {"a": 1}}, {"1": ["a"]}, "queries of the qrels: id 1 is of type int"),
+        ({"1": {"a": 1}}, {"01": ["a"]}, "no query of the run is judged: the run has '01', the qrels have '1'"),
+        ({"q": {"a": 1}}, {"q": ["a", "a"]}, "query 'q':(?: ranking:)? piece 'a' is ranked twice"),
+        ({"q": {"a": 1}}, {"q": {"a": math.nan}}, "query 'q':(?: ranking:)? every score must be a number, not NaN"),
+        ({"q": {"a": 0.5}}, {"q": ["a"]}, "grade of 'a' must be an integer"),
+        ({"q": {"a": 10**6}}, {"q": ["a"]}, "grade of 'a' must be an integer within"),
+        ({"q": ["a"]}, {"q": ["a"]}, "expected a mapping of piece id to grade"),
     ],
 )
-def test_judgements_and_run_that_cannot_be_compared(qrels: dict, run: dict, message: str) -> None:
-    with pytest.raises(EvaluationError, match=message):
-        evaluate(qrels, run)
+def test_judgements_and_run_that_cannot_be_compared(qrels, run, message):
+    for measure in (evaluate, log_rank):
+        with pytest.raises(EvaluationError, match=message):
+            measure(qrels, run)
 
 
-def test_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(MissingExtraError, match=r"pip install './packages/catena\[eval\]'"):
         evaluate({"q": {"a": 1}}, {"q": ["a"]})
     assert recall_at(["a"], ["a"], 1) == 1.0
 
 
-@pytest.mark.parametrize(("k", "expected"), [(1, 0.0), (2, 0.5), (3, 0.5), (4, 1.0), (99, 1.0)])
-def test_recall_at_by_hand(k: int, expected: float) -> None:
-    assert recall_at(["x", "a", "y", "b"], {"a", "b"}, k) == expected
+def test_recall_of_nothing_or_at_no_cutoff_is_refused():
     with pytest.raises(EvaluationError, match="recall is undefined without relevant pieces"):
-        recall_at(["a"], [], k)
+        recall_at(["a"], [], 1)
     with pytest.raises(ParameterError, match="k must be a cutoff of 1 or more, got 0"):
         recall_at(["a"], ["a"], 0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import ir_measures
 import pytest
 from hypothesis import given
@@ -18,7 +15,7 @@ ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).
 )
 
 
-def test_files_to_the_letter(tmp_path: Path) -> None:
+def test_files_to_the_letter(tmp_path):
     write_qrels({"q2": {"b": 0, "a": 2}, "q1": {"a": 1}}, tmp_path / "qrels")
     assert (tmp_path / "qrels").read_bytes() == b"q1 0 a 1\nq2 0 a 2\nq2 0 b 0\n"
     write_run({"q2": {"b": 0.5, "a": 0.5, "c": 0.9}, "q1": ["x"], "q3": []}, tmp_path / "run", tag="bm25")
@@ -26,7 +23,7 @@ def test_files_to_the_letter(tmp_path: Path) -> None:
     assert (tmp_path / "run").read_bytes() == written
 
 
-def test_files_of_others_are_read(tmp_path: Path) -> None:
+def test_files_of_others_are_read(tmp_path):
     (tmp_path / "qrels").write_bytes("\ufeffq1\t0\ta\t1\r\n\r\n q1 0  b -1\r\n".encode())
     assert read_qrels(tmp_path / "qrels") == {"q1": {"a": 1, "b": -1}}
     (tmp_path / "run").write_bytes(b"q1 Q0 b 1 .5 t\nq1 Q0 c 2 2e0 t\nq1 Q0 a 9 0.5 t\n")  # ranks are not used
@@ -34,20 +31,20 @@ def test_files_of_others_are_read(tmp_path: Path) -> None:
 
 
 @given(qrels=st.dictionaries(ids, st.dictionaries(ids, st.integers(-2, 1000), min_size=1, max_size=4), max_size=4))
-def test_qrels_survive_a_round_trip(tmp_path_factory, qrels: dict[str, dict[str, int]]) -> None:
+def test_qrels_survive_a_round_trip(tmp_path_factory, qrels):
     path = tmp_path_factory.mktemp("trec") / "qrels"
     write_qrels(qrels, path)
     assert read_qrels(path) == qrels
 
 
 @given(run=st.dictionaries(ids, st.lists(ids, unique=True, min_size=1, max_size=6), max_size=4))
-def test_order_of_a_run_survives_a_round_trip(tmp_path_factory, run: dict[str, list[str]]) -> None:
+def test_order_of_a_run_survives_a_round_trip(tmp_path_factory, run):
     path = tmp_path_factory.mktemp("trec") / "run"
     write_run(run, path)
     assert {query: list(scores) for query, scores in read_run(path).items()} == run
 
 
-def test_others_compute_the_same_from_our_files(tmp_path: Path) -> None:
+def test_others_compute_the_same_from_our_files(tmp_path):
     qrels = {"q1": {"b": 1, "c": 2}, "q2": {"a": 1}, "q3": {"a": 1}}
     run = {"q1": dict.fromkeys("abc", 0.5), "q2": {"z": 1.0, "a": 1.0}}
     write_qrels(qrels, tmp_path / "qrels")
@@ -78,14 +75,14 @@ def test_others_compute_the_same_from_our_files(tmp_path: Path) -> None:
         (read_run, "q Q0 a 1 2 t\nr Q0 a 1 2 t\nq Q0 a 2 1 t", "line 3: piece 'a' is ranked twice for query 'q'"),
     ],
 )
-def test_malformed_files_name_the_line(tmp_path: Path, read: Callable, text: str, message: str) -> None:
+def test_malformed_files_name_the_line(tmp_path, read, text, message):
     (tmp_path / "file").write_text(text, encoding="utf-8")
     with pytest.raises(EvaluationError, match=f"file, {message}" if message.startswith("line") else message):
         read(tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\tb", "a\nb", "a\u00a0b", "a\u2028b"])
-def test_ids_that_would_break_the_lines_are_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+def test_ids_that_would_break_the_lines_are_refused_and_nothing_is_written(tmp_path, name):
     for write in (
         lambda: write_qrels({"q": {name: 1}}, tmp_path / "out"),
         lambda: write_qrels({name: {"a": 1}}, tmp_path / "out"),
@@ -98,7 +95,7 @@ def test_ids_that_would_break_the_lines_are_refused_and_nothing_is_written(tmp_p
     assert not (tmp_path / "out").exists()
 
 
-def test_ids_that_are_not_strings_are_refused(tmp_path: Path) -> None:
+def test_ids_that_are_not_strings_are_refused(tmp_path):
     with pytest.raises(EvaluationError, match="id 1 is of type int"):
         write_run({1: ["a"]}, tmp_path / "out")
     with pytest.raises(EvaluationError, match="id 1 is of type int"):
@@ -107,7 +104,7 @@ def test_ids_that_are_not_strings_are_refused(tmp_path: Path) -> None:
         write_qrels({"q": {}}, tmp_path / "out")
 
 
-def test_files_that_cannot_be_read_or_written_do_not_show_their_folder(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_or_written_do_not_show_their_folder(tmp_path):
     (tmp_path / "latin").write_bytes(b"q 0 \xe9 1\n")
     for act, name in (
         (lambda: read_qrels(tmp_path / "absent"), "cannot read absent: No such file"),

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graph_fakes import candidates
 from numpy.typing import NDArray
 
 from catena.effects import Services, run
 from catena.graph import Choice, FeatureScorer, FeatureTraining, UntrainedScorer, fit
-from catena.graph.scoring import BY_HAND, FEATURES, SHIPPED, Candidates, WalkQuestion, features
+from catena.graph.scoring import BY_HAND, FEATURES, SHIPPED, Candidates, features
 from catena.model import Nodes, ParameterError
 
 QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
@@ -32,33 +33,15 @@ def nodes(vectors: list[list[float]], counts: list[list[int]], titles: list[list
     )
 
 
-def candidates(path: Nodes, to: Nodes, weights: list[list[float]], ranks: list[int]) -> Candidates:
-    m = len(ranks)
-    question = WalkQuestion(
-        text="who painted harbour",
-        vector=np.array([1.0, 0.0], dtype=np.float32),
-        words=("who", "paint", "harbou"),
-        holding=np.array([9, 1, 0]),
-        nodes=10,
-        mean_length=10.0,
-    )
-    return Candidates(
-        question=question,
-        path=path,
-        distinct=to,
-        rows=np.arange(m),
-        froms=np.zeros(m, dtype=np.int32),
-        kinds=("mention", "name", "semantic"),
-        weights=np.array(weights, dtype=np.float32).reshape(m, 3),
-        ranks=np.array(ranks, dtype=np.int32),
-        lexical=np.zeros(m, dtype=np.float32),
-        dense=np.zeros(m, dtype=np.float32),
-    )
+def ways_on(path: Nodes, to: Nodes, weights: list[list[float]], ranks: list[int]) -> Candidates:
+    words = {"words": ("who", "paint", "harbou"), "holding": np.array([9, 1, 0]), "nodes": 10, "mean_length": 10.0}
+    vector = np.array([1.0, 0.0], np.float32)
+    return candidates(path, to, ("mention", "name", "semantic"), weights, ranks, vector=vector, **words)
 
 
 PATH = nodes([[0.0, 1.0]], [[1, 0, 0]], [[False] * 3], [10])
 TO = nodes([[1.0, 0.0], [0.0, 1.0]], [[1, 2, 0], [0, 0, 0]], [[False, True, False], [False] * 3], [10, 30])
-TWO = candidates(PATH, TO, [[0.8, 7.0, 0.0], [0.0, 0.0, 0.4]], [20, 21])
+TWO = ways_on(PATH, TO, [[0.8, 7.0, 0.0], [0.0, 0.0, 0.4]], [20, 21])
 
 
 def test_features_of_two_candidates_by_hand() -> None:
@@ -71,35 +54,25 @@ def test_features_of_two_candidates_by_hand() -> None:
     # cosines with the question are 1 and 0, with the path 0 and 1, with q - m/2 2/sqrt(5) and -1/sqrt(5)
     first = dict(zip(FEATURES, rows[0].tolist(), strict=True))
     second = dict(zip(FEATURES, rows[1].tolist(), strict=True))
-    assert first == pytest.approx(
-        {
-            "question": 1.0,
-            "path": -1.0,
-            "rest": 1.0,
-            "structural": 0.0,
-            "semantic": 0.0,
-            "name": 1.0,  # 7 of at most 5
-            "mention": 0.8,
-            "mentioned": 0.0,
-            "covered": 1.0,  # all that any node holds
-            "words": (who + paint) / total,
-            "new_matches": paint / total,
-            "title": 0.5,
-            "ranked": 1.0,
-        },
-        abs=1e-6,
-    )
+    expected = {
+        **dict.fromkeys(("question", "rest", "ranked"), 1.0),
+        **{"path": -1.0, "structural": 0.0, "semantic": 0.0, "mention": 0.8, "mentioned": 0.0, "title": 0.5},
+        "name": 1.0,  # 7 of at most 5
+        "covered": 1.0,  # all that any node holds
+        **{"words": (who + paint) / total, "new_matches": paint / total},
+    }
+    assert first == pytest.approx(expected, abs=1e-6)
     assert second["semantic"] == 1.0
     assert second["ranked"] == 0.0
     assert second["covered"] == pytest.approx(idf_who / total)  # by the passage that leads to it
     assert [second[name] for name in ("question", "words", "title")] == [-1.0, 0.0, 0.0]
-    apart = features(candidates(PATH, TO, [[0.0] * 3] * 2, [1, 2]))
+    apart = features(ways_on(PATH, TO, [[0.0] * 3] * 2, [1, 2]))
     assert apart[:, AT["covered"]].tolist() == pytest.approx([1.0, 0.0])  # without an edge, by itself
 
 
 def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None:
     nowhere = nodes([], [], [], [])
-    rows = features(candidates(replace(nowhere, counts=np.zeros((0, 3), np.int32)), TO, [[0.0] * 3] * 2, [1, 2]))
+    rows = features(ways_on(replace(nowhere, counts=np.zeros((0, 3), np.int32)), TO, [[0.0] * 3] * 2, [1, 2]))
 
     assert rows[:, AT["path"]].tolist() == [0.0, 0.0]
     assert rows[:, AT["rest"]].tolist() == rows[:, AT["question"]].tolist()
@@ -142,16 +115,9 @@ def test_the_small_networks_by_hand() -> None:
     )
 
 
-def test_a_saved_scorer_is_the_same_scorer(tmp_path: Path) -> None:
-    scorer = FeatureScorer(weights=small_weights(), record={"questions": 3})
-    scorer.save(tmp_path / "one.safetensors")
-    scorer.save(tmp_path / "two.safetensors")
-    loaded = FeatureScorer.load(tmp_path / "one.safetensors")
-
-    assert (loaded.identity, loaded.record) == (scorer.identity, {"questions": 3})
-    assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
-    assert run(loaded.score(TWO), Services()).tolist() == run(scorer.score(TWO), Services()).tolist()
-    path = tmp_path / "two.safetensors"
+def test_a_scorer_of_other_features_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scorer.safetensors"
+    FeatureScorer(weights=small_weights()).save(path)
     path.write_bytes(path.read_bytes().replace(b"mentioned", b"mentioner"))
     with pytest.raises(ParameterError, match="features of this version"):
         FeatureScorer.load(path)
@@ -202,9 +168,6 @@ def test_training_finds_the_feature_that_tells() -> None:
     assert losses[-1] < losses[0] / 2
     few = [choice(seed % 7, seed=seed) for seed in range(20)]
     assert fit(few, QUICK).identity == fit(few, QUICK).identity != fit(few, replace(QUICK, seed=1)).identity
-    for wrong in ({"networks": 0}, {"rate": 1.0}, {"hidden": 1.0}, {"epochs": True}, {"hops": 0}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            FeatureTraining(**wrong)
 
 
 def test_a_feature_that_never_varied_in_training_says_nothing_later() -> None:

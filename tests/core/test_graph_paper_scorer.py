@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from graph_fakes import FakeGraph
+from graph_fakes import FakeGraph, candidates
 from hypothesis import given
 from hypothesis import strategies as st
 from retrieval_cases import chunk
 
 from catena.effects import FetchNodes, Services, run
-from catena.graph import (
-    Epoch,
-    PaperScorer,
-    TrainingOptions,
-    TrainingReport,
-    initial_weights,
-    read_weights,
-    write_weights,
-)
+from catena.graph import Epoch, PaperScorer, TrainingReport, initial_weights, read_weights, write_weights
 from catena.graph.paper_scorer import checked_weights, network_scores, node_text, path_text, same_encoder
-from catena.graph.scoring import Candidates, WalkQuestion
+from catena.graph.scoring import Candidates
 from catena.model import TITLE, MissingServiceError, Nodes, ParameterError
 from catena.testing import FakeEmbedder
 
@@ -59,26 +50,11 @@ def nodes_of(names: str, vectors: np.ndarray) -> Nodes:
 
 def candidates_of(seed: int = 0, *, path: str = "ab", rows: int = 6, dim: int = DIM) -> Candidates:
     draw = np.random.default_rng(seed)
-    question = WalkQuestion(
-        text="Who?",
-        vector=draw.normal(size=dim).astype(np.float32),
-        words=(),
-        holding=np.zeros(0, np.int64),
-        nodes=9,
-        mean_length=3.0,
-    )
-    return Candidates(
-        question=question,
-        path=nodes_of(path, draw.normal(size=(len(path), dim))),
-        distinct=nodes_of("cdefghijkl"[:rows], draw.normal(size=(rows, dim))),
-        rows=np.arange(rows),
-        froms=np.full(rows, len(path) - 1, np.int32),
-        kinds=("keyword", "name", "semantic", "structural"),
-        weights=draw.uniform(0, 3, (rows, 4)).astype(np.float32),
-        ranks=np.zeros(rows, np.int32),
-        lexical=np.zeros(rows, np.float32),
-        dense=np.zeros(rows, np.float32),
-    )
+    vector = draw.normal(size=dim).astype(np.float32)
+    before = nodes_of(path, draw.normal(size=(len(path), dim)))
+    to = nodes_of("cdefghijkl"[:rows], draw.normal(size=(rows, dim)))
+    kinds = ("keyword", "name", "semantic", "structural")
+    return candidates(before, to, kinds, draw.uniform(0, 3, (rows, 4)), vector=vector)
 
 
 def test_the_equations_by_hand() -> None:
@@ -95,17 +71,16 @@ def test_the_equations_by_hand() -> None:
 
 @given(st.integers(0, 200), st.sampled_from(["", "a", "ab"]))
 def test_a_score_is_the_plain_algebra_of_the_paper(seed: int, path: str) -> None:
-    scorer, candidates = scorer_of(seed=seed), candidates_of(seed, path=path)
-    scores = run(scorer.score(candidates), Services())
+    scorer, given_ = scorer_of(seed=seed), candidates_of(seed, path=path)
+    scores = run(scorer.score(given_), Services())
     w = {name: each.astype(np.float64) for name, each in scorer.weights.items()}
-    mean = candidates.path.vectors.mean(axis=0) / np.linalg.norm(candidates.path.vectors.mean(axis=0)) if path else 0
+    mean = given_.path.vectors.mean(axis=0) / np.linalg.norm(given_.path.vectors.mean(axis=0)) if path else 0
     for row, score in enumerate(scores):
-        keyword, _, similarity, structural = candidates.weights[row]
+        keyword, _, similarity, structural = given_.weights[row]
         hidden = np.maximum(w["edge.first"] @ [structural, similarity, keyword] + w["edge.first_bias"], 0)
         edge = w["edge.second"] @ hidden + w["edge.second_bias"]
-        all_four = np.concatenate(
-            [candidates.question.vector, np.broadcast_to(mean, DIM), candidates.nodes.vectors[row], edge]
-        )
+        four = [given_.question.vector, np.broadcast_to(mean, DIM), given_.nodes.vectors[row], edge]
+        all_four = np.concatenate(four)
         inner = np.maximum(w["score.first"] @ all_four + w["score.first_bias"], 0)
         assert score == pytest.approx((w["score.second"] @ inner + w["score.second_bias"]).item(), abs=1e-5)
 
@@ -114,15 +89,15 @@ def test_texts_of_a_path_are_embedded_together() -> None:
     texts = {"a": "Anna was born in Ulm.", "b": "Ulm lies on a river."}
     graph = FakeGraph([chunk(name, text) for name, text in texts.items()], {"a": [0.0] * DIM}, {})
     embedder = FakeEmbedder(DIM)
-    scorer, candidates = scorer_of(path="texts"), candidates_of()
-    scores = run(scorer.score(candidates), Services(graph=graph, embedder=embedder))
+    scorer, given_ = scorer_of(path="texts"), candidates_of()
+    scores = run(scorer.score(given_), Services(graph=graph, embedder=embedder))
     assert embedder.calls == [("Anna was born in Ulm.\n\nUlm lies on a river.",)]
     (path,) = embedder.embed_documents(embedder.calls[0])
-    triples = candidates.weights[:, [3, 2, 0]]
-    expected = network_scores(scorer.weights, candidates.question.vector, path, candidates.nodes.vectors, triples)
+    triples = given_.weights[:, [3, 2, 0]]
+    expected = network_scores(scorer.weights, given_.question.vector, path, given_.nodes.vectors, triples)
     assert scores == pytest.approx(expected)
     with pytest.raises(MissingServiceError, match="Embed"):
-        run(scorer.score(candidates), Services(graph=graph))
+        run(scorer.score(given_), Services(graph=graph))
     assert len(run(scorer.score(candidates_of(path="")), Services())) == 6  # no path, nothing to embed
 
 
@@ -133,18 +108,9 @@ def test_what_an_encoder_reads() -> None:
     assert path_text([titled, chunk("b", "It is old.")]) == "Anna > Life\nBorn in Ulm.\n\nIt is old."
 
 
-def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
-    scorer = scorer_of(path="texts", record={"data": "questions of ours", "n": 3})
-    scorer.save(tmp_path / "new" / "scorer.safetensors")
-    loaded = PaperScorer.load(tmp_path / "new" / "scorer.safetensors")
+def test_the_identity_names_all_that_decides_a_score() -> None:
     others = [scorer_of(), scorer_of(seed=1), scorer_of(path="texts"), scorer_of(path="texts", encoder="x")]
     assert len({each.identity for each in (*others, scorer_of())}) == 4
-    for name in ("encoder", "path", "record", "identity", "dim"):
-        assert getattr(loaded, name) == getattr(scorer, name)
-    assert all((loaded.weights[name] == scorer.weights[name]).all() for name in scorer.weights)
-    loaded.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "new" / "scorer.safetensors").read_bytes()
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["scorer.safetensors"]
 
 
 def test_only_vectors_of_its_encoder_are_taken() -> None:
@@ -152,11 +118,8 @@ def test_only_vectors_of_its_encoder_are_taken() -> None:
     assert scorer.for_encoder("maker/model@12ab") is scorer
     assert scorer.for_encoder("elsewhere/encoder@12ab") is scorer  # the same weights in another folder
     for other in ("maker/model@77ff", "maker/model", "", "@"):
-        with pytest.raises(
-            ParameterError, match="with which the scorer was trained: embed the library with it"
-        ) as got:
+        with pytest.raises(ParameterError, match="with which the scorer was trained: embed the library with it"):
             scorer.for_encoder(other)
-        assert str(pickle.loads(pickle.dumps(got.value))) == str(got.value)
     assert same_encoder("static/1", "static/1")
     assert not same_encoder("static/1", "other/1")
     with pytest.raises(ParameterError, match=r"length of the question's vector must be 4, .* got 3"):
@@ -217,17 +180,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_report_can_be_drawn_and_kept() -> None:
     epochs = (Epoch(number=1, loss=2.0, validation_loss=1.9, accuracy=0.5, mrr=0.7), Epoch(number=2, loss=1.0))
-    report = TrainingReport(
-        epochs=epochs,
-        best_epoch=1,
-        training_lists=9,
-        validation_lists=3,
-        stopped_early=False,
-        seconds=1.0,
-        device="cpu",
-    )
+    told = {"best_epoch": 1, "training_lists": 9, "validation_lists": 3, "stopped_early": False, "seconds": 1.0}
+    report = TrainingReport(epochs=epochs, device="cpu", **told)
     assert report.curves() == {"epoch": (1.0, 2.0), "loss": (2.0, 1.0)}
     assert json.loads(json.dumps(report.record()))["validation_mrr"] == 0.7
-    for wrong in ({"epochs": 1.5}, {"hidden": 0}, {"validation": 1.0}, {"learning_rate": 0.0}, {"seed": -1}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            TrainingOptions(**wrong)

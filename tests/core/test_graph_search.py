@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 from graph_fakes import FakeGraph
+from retrieval_cases import chunk, ids
 
 from catena.effects import Search, Services, run
 from catena.graph import PAPER, GraphSearch, SimilarityScorer, WalkOptions, search_graph, widen
-from catena.model import Chunk, FilterError, Hit, MissingServiceError, ParameterError, Ranking, Scale, ServiceError
+from catena.model import FilterError, Hit, MissingServiceError, ParameterError, Ranking, Scale, ServiceError
 from catena.retrieval import RankFusion
 from catena.testing import FakeLLM, Flaky
 from catena.testing.fakes import AngleEmbedder, FakeStore
 
 TEXTS = {"a": "10 Quasar pump", "b": "20 seal of it", "c": "30 motor", "d": "80 rotor", "e": "40 Quasar valve"}
 CHUNKS = {
-    i: Chunk(
-        id=i, document_id=f"doc {i}", position=0, start=0, end=len(text), text=text, metadata={"year": 2000 + place}
-    )
+    i: chunk(i, text, document_id=f"doc {i}", metadata={"year": 2000 + place})
     for place, (i, text) in enumerate(TEXTS.items())
 }
 EDGES: Mapping[tuple[str, str], Mapping[str, float]] = {
@@ -33,10 +32,8 @@ BY_GRAPH = GraphSearch(routes=("lexical",), walk=WalkOptions(candidates="graph")
 
 
 def graph() -> FakeGraph:
-    embedder = AngleEmbedder()
-    return FakeGraph(
-        list(CHUNKS.values()), {i: embedder.embed_query(text).tolist() for i, text in TEXTS.items()}, EDGES
-    )
+    vectors = {i: AngleEmbedder().embed_query(text).tolist() for i, text in TEXTS.items()}
+    return FakeGraph(list(CHUNKS.values()), vectors, EDGES)
 
 
 def store() -> FakeStore:
@@ -46,10 +43,6 @@ def store() -> FakeStore:
 
 def services(**others: Any) -> Services:
     return Services(**{"store": store(), "embedder": AngleEmbedder(), "graph": graph(), **others})
-
-
-def ids(ranking: Ranking) -> str:
-    return "".join(hit.chunk.id for hit in ranking.hits)
 
 
 def test_a_question_becomes_a_ranking_and_its_chains() -> None:
@@ -62,7 +55,7 @@ def test_a_question_becomes_a_ranking_and_its_chains() -> None:
 
 
 def test_widen_takes_any_ranking_and_needs_no_store() -> None:
-    strange = Chunk(id="strange", document_id="other", position=0, start=0, end=1, text="x")
+    strange = chunk("strange", document_id="other")
     first = Ranking((Hit(strange, 9.0), Hit(CHUNKS["a"], 8.0), Hit(CHUNKS["e"], 7.0)), Scale.PROBABILITY)
     found = run(widen(QUERY, first, BY_GRAPH, k=6), Services(embedder=AngleEmbedder(), graph=graph()))
     assert [hit.chunk.id for hit in found.ranking.hits] == ["strange", "a", "b", "d", "c", "e"]  # the first stays
@@ -72,10 +65,8 @@ def test_widen_takes_any_ranking_and_needs_no_store() -> None:
 
 def test_the_question_is_embedded_once_also_for_the_dense_route() -> None:
     embedder, asked = AngleEmbedder(), store()
-    run(
-        search_graph(QUERY, GraphSearch(fusion=RankFusion(), routes=("dense", "lexical"))),
-        services(embedder=embedder, store=asked),
-    )
+    both = GraphSearch(fusion=RankFusion(), routes=("dense", "lexical"))
+    run(search_graph(QUERY, both), services(embedder=embedder, store=asked))
     assert embedder.calls == [QUERY]
     assert any(isinstance(call, Search) and call.route == "dense" and call.vector is not None for call in asked.calls)
 
@@ -107,20 +98,15 @@ STRICT = GraphSearch(routes=("lexical",), on_graph_error="raise")
 AWAY = ServiceError("graph", "away")
 
 
-@pytest.mark.parametrize(
-    ("broken", "found_ids"),
-    [
-        ({"graph": [None, AWAY]}, "a"),  # the walk fails
-        ({"embedder": [AWAY]}, "a"),  # the question is searched by words
-    ],
-)
-def test_what_fails_costs_the_walk_and_says_so_or_raises(broken: dict[str, list[Any]], found_ids: str) -> None:
+# the walk fails; the question is searched by words
+@pytest.mark.parametrize("broken", [{"graph": [None, AWAY]}, {"embedder": [AWAY]}])
+def test_what_fails_costs_the_walk_and_says_so_or_raises(broken: dict[str, list[Any]]) -> None:
     def failing() -> Services:
         whole = {"graph": graph(), "embedder": AngleEmbedder()}
         return services(**{name: Flaky(whole[name], failures) for name, failures in broken.items()})
 
     found = run(search_graph(QUERY, HOW, k=1), failing())
-    assert (ids(found.ranking), found.chains, found.ranking.scale) == (found_ids, (), found.first.scale)
+    assert (ids(found.ranking), found.chains, found.ranking.scale) == ("a", (), found.first.scale)
     assert [(failed.what, "away" in failed.why) for failed in found.ranking.degraded] == [("graph", True)]
     for step in (search_graph(QUERY, STRICT), widen(QUERY, found.first, STRICT)):
         with pytest.raises(ServiceError, match="away"):
@@ -134,20 +120,16 @@ def test_nothing_asked_is_nothing_found_and_what_is_wrong_is_refused_before_anyt
     with pytest.raises(MissingServiceError, match="CountWords"):
         run(search_graph(QUERY, HOW), services(graph=None))
     embedder, none = AngleEmbedder(), Ranking((), Scale.RANK)
-    wrong: Any
-    for wrong, message in (
-        ((3, HOW, 1), "query"),
-        ((QUERY, HOW, True), "k must be"),
-        ((QUERY, WalkOptions(), 1), "how must"),
+    for query, how, k, message in (
+        (3, HOW, 1, "query"),
+        (QUERY, HOW, True, "k must be"),
+        (QUERY, WalkOptions(), 1, "how must"),
     ):
-        query, how, k = wrong
         for step in (search_graph(query, how, k=k), widen(query, none, how, k=k)):
             with pytest.raises(ParameterError, match=message):
                 run(step, services(embedder=embedder))
-    no_ranking: Any = [CHUNKS["a"]]
     with pytest.raises(ParameterError, match="ranking must be a Ranking"):
-        run(widen(QUERY, no_ranking, HOW), services(embedder=embedder))
+        run(widen(QUERY, [CHUNKS["a"]], HOW), services(embedder=embedder))
     assert not embedder.calls
-    for wrong in ({"walk": "paper"}, {"scorer": SimilarityScorer}, {"scorer": 3}, {"fusion": "rrf"}, {"depth": 0}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            GraphSearch(**wrong)
+    with pytest.raises(ParameterError, match="scorer"):
+        GraphSearch(scorer=SimilarityScorer)  # the class in place of one of its kind

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 from graph_cases import DIM, assert_same, graph_options, node, nodes_and_vectors
 from hypothesis import given, settings
-from numpy.typing import NDArray
 
 from catena.graph import ChunkGraph, GraphOptions, Node, TermEdges
 from catena.model import LibraryError, MissingExtraError, PageBox, ParameterError
@@ -27,9 +24,7 @@ def small() -> ChunkGraph:
 
 @settings(max_examples=25)
 @given(nodes_and_vectors(), graph_options())
-def test_what_is_loaded_is_what_was_saved(
-    tmp_path_factory: pytest.TempPathFactory, case: tuple[list[Node], NDArray[np.float32]], options: GraphOptions
-) -> None:
+def test_what_is_loaded_is_what_was_saved(tmp_path_factory, case, options):
     folder = tmp_path_factory.mktemp("graph")
     graph = ChunkGraph.build(*case, options)
     graph.save(folder)
@@ -44,18 +39,11 @@ def test_what_is_loaded_is_what_was_saved(
     assert_same(loaded, graph)  # its files were replaced, not overwritten
 
 
-def test_chunks_keep_everything_on_disk(tmp_path: Path) -> None:
+def test_chunks_keep_everything_on_disk(tmp_path):
     plain = node(0, BROKEN, titles=[BROKEN])
-    chunk = replace(
-        plain.chunk,
-        kind="table",
-        path=("A", BROKEN),
-        section=3,
-        pages=(1, 2),
-        lines=(4, 5),
-        boxes=(PageBox(1, 60.0, 180.5, 262.0, 190.0),),
-        metadata={"n": [1, None]},
-    )
+    placed = {"path": ("A", BROKEN), "section": 3, "pages": (1, 2), "lines": (4, 5)}
+    box = PageBox(1, 60.0, 180.5, 262.0, 190.0)
+    chunk = replace(plain.chunk, kind="table", boxes=(box,), metadata={"n": [1, None]}, **placed)
     ChunkGraph.build([replace(plain, chunk=chunk)], np.ones((1, DIM))).save(tmp_path)
     read = ChunkGraph.load(tmp_path).chunk(plain.id)
     assert (read, read.boxes) == (chunk, chunk.boxes)
@@ -75,16 +63,15 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
-def test_damaged_files_are_never_a_graph(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_damaged_files_are_never_a_graph(tmp_path, harm):
     for name in ("graph.json", "nodes.jsonl", "ids.json", "vectors.npy", "words.npy", "arrays.npz"):
         small().save(tmp_path)
         harm(tmp_path / name)
-        with pytest.raises(LibraryError, match=r"(graph|nothing was changed).*Try: ") as caught:
+        with pytest.raises(LibraryError, match=r"(graph|nothing was changed).*Try: "):
             ChunkGraph.load(tmp_path)
-        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_foreign_folders_and_other_versions_are_named(tmp_path: Path) -> None:
+def test_foreign_folders_and_other_versions_are_named(tmp_path):
     with pytest.raises(LibraryError, match=r"graph\.json is missing"):
         ChunkGraph.load(tmp_path / "nowhere")
     small().save(tmp_path)
@@ -104,7 +91,7 @@ def lengths(one: Node) -> list[str]:
     return [str(len(one.chunk.text))]
 
 
-def test_kinds_of_ones_own_are_given_again(tmp_path: Path) -> None:
+def test_kinds_of_ones_own_are_given_again(tmp_path):
     options = GraphOptions(kinds=(TermEdges(name="length", of=lengths),))
     graph = ChunkGraph.build([node(0, "ab"), node(4, "cd")], np.eye(2, DIM), options)
     graph.save(tmp_path)
@@ -115,21 +102,18 @@ def test_kinds_of_ones_own_are_given_again(tmp_path: Path) -> None:
     assert_same(ChunkGraph.load(tmp_path, options), graph)
 
 
-def test_networkx_gets_one_edge_a_pair_with_all_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networkx_gets_one_edge_a_pair_with_all_weights(monkeypatch):
     pytest.importorskip("networkx")
     graph = small()
     made = graph.to_networkx()
     assert list(made.nodes) == list(graph.ids)
     assert sum(dict(made.degree()).values()) == graph.degrees().sum()
     for one, other, held in made.edges(data=True):
-        low, high = sorted((one, other))
-        edge = graph.edge(low, high)
-        assert edge is not None
+        edge = graph.edge(*sorted((one, other)))
         weights = {kind: weight for kind, weight in held.items() if not kind.endswith("_words")}
         assert weights == pytest.approx(dict(edge.weights), abs=1e-6)
-        assert {kind: held[f"{kind}_words"] for kind in edge.words} == {
-            k: "; ".join(w) for k, w in edge.words.items()
-        }
+        said = {kind: "; ".join(words) for kind, words in edge.words.items()}
+        assert {kind: held[f"{kind}_words"] for kind in edge.words} == said
     first = graph.node(graph.ids[0])
     said = {"path": "", "kind": "text", "keywords": "k", "names": "x y", "titles": "; ".join(first.titles)}
     assert made.nodes[first.id] == {"document": first.chunk.document_id, "position": first.chunk.position, **said}
@@ -138,7 +122,7 @@ def test_networkx_gets_one_edge_a_pair_with_all_weights(monkeypatch: pytest.Monk
         graph.to_networkx()
 
 
-def test_graphml_is_well_formed_whatever_the_text(tmp_path: Path) -> None:
+def test_graphml_is_well_formed_whatever_the_text(tmp_path):
     networkx = pytest.importorskip("networkx")
     nodes = [node(i, BROKEN, names=[BROKEN], keywords=[BROKEN], titles=[BROKEN]) for i in range(3)]
     graph = ChunkGraph.build(nodes, np.eye(3, DIM) + 0.1)

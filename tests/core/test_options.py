@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from inspect import getsource
 from pathlib import Path
@@ -27,7 +27,7 @@ from catena.enrichment import ExpertTerms, RecognizerDetector
 from catena.graph import TrainingOptions, WalkOptions
 from catena.library import FixedLength, Preparation, ScorerTraining
 from catena.library.training_questions import FirstStage
-from catena.model import Document, ParameterError, Ranking, Scale, check_options
+from catena.model import Checked, Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
 from catena.segments import SegmentSearch, find_segments
 from catena.testing import FakeLLM
@@ -90,6 +90,8 @@ def test_what_is_declared_decides(value: Any) -> None:
 CHECKS = "check_options(self)"
 NAMED = re.compile(r"^class \w+(?:Options|Search|Params|Rules|Training|Limits|Preparation)\b", re.MULTILINE)
 NEEDED: dict[str, dict[str, Any]] = {  # fields without a default, of those that have any
+    "BetaCDF": {"a": 1, "b": 1},
+    "BetaCalibration": {"a": 1, "b": 1, "c": 0},
     "Bounds": {"texts": 1, "characters": 1},
     "Collection": {"documents": 1, "chunks": 1, "dim": 1},
     "ExpertDetector": {"terms": ExpertTerms()},
@@ -103,6 +105,11 @@ ANY = (
 )  # fmt: skip
 
 
+def complete(kind: Any) -> bool:
+    """Say whether all fields have a default; those of results, which we give ourselves, have none."""
+    return not any(each.default is MISSING and each.default_factory is MISSING for each in fields(kind))
+
+
 def option_classes() -> Iterator[type]:
     """Yield the dataclasses that check their options or are named as options, but for the command line's own."""
     for package in (catena, catena_server, catena_view, catena_bench):
@@ -110,12 +117,14 @@ def option_classes() -> Iterator[type]:
         for file in sorted(root.rglob("*.py")):
             names = file.relative_to(root).with_suffix("").parts
             text = file.read_text(encoding="utf-8")
-            if names[0] != "cli" and "@dataclass" in text and (CHECKS in text or NAMED.search(text)):
+            options = "Checked" in text or CHECKS in text or NAMED.search(text)
+            if names[0] != "cli" and "@dataclass" in text and options:
                 module = import_module(".".join((package.__name__, *names)))
                 for kind in vars(module).values():
                     if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__:
                         source = getsource(kind)
-                        if CHECKS in source or NAMED.search(source):
+                        checked = issubclass(kind, Checked) and (kind.__name__ in NEEDED or complete(kind))
+                        if checked or CHECKS in source or NAMED.search(source):
                             yield kind
 
 

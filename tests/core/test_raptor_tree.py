@@ -1,4 +1,4 @@
-"""Trees of summaries: what is found in one by traversal and in all layers at once."""
+"""Trees of summaries: what is found in one, or in several searched as one, by traversal and in all layers at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieval_cases import chunk, ids
 
 from catena.effects import Services, run
-from catena.model import Chunk, ParameterError, Provenance, Scale
+from catena.model import Chunk, ParameterError, Provenance, Ranking, Scale
+from catena.retrieval.late_interaction import LateInteractionReranker
 from catena.testing.fakes import AngleEmbedder
-from catena_bench.baselines import SummaryTree, collapsed, node_cosines, traverse
+from catena_bench.baselines import SummaryTree, collapsed, node_cosines, search_trees, traverse
 from catena_bench.baselines.tree_search import Collapsed, leaf_of, parent_of
 
 TEXT = "one two. three. four five. six. seven eight. nine."
@@ -20,19 +22,22 @@ SPANS = {"a": (0, 8), "b": (9, 15), "c": (16, 26), "d": (27, 31), "e": (32, 44),
 
 
 CHUNKS = tuple(
-    Chunk(id=name, document_id="doc", position=position, start=start, end=end, text=TEXT[start:end])
+    chunk(name, TEXT[start:end], start=start, document_id="doc", position=position)
     for position, (name, (start, end)) in enumerate(SPANS.items())
 )
 
 
 def tree_of(layers: Sequence[Sequence[Sequence[int]]], chunks: Sequence[Chunk] = CHUNKS) -> SummaryTree:
     """Return the tree whose nodes above the leaves have children at these places of the layer below."""
-    built = [[leaf_of(chunk) for chunk in chunks]]
+    built = [[leaf_of(each) for each in chunks]]
     for layer in layers:
         built.append([parent_of([built[-1][place] for place in places], f"about {len(places)}") for places in layer])
     return SummaryTree(
         document_id="doc", nodes=tuple(node for layer in built for node in layer), chunks=tuple(chunks)
     )
+
+
+ASKED = Services(embedder=AngleEmbedder())
 
 
 #        x            y
@@ -58,19 +63,11 @@ def found(tree: SummaryTree, scores: Sequence[float], k: int) -> list[str]:
         (6, ["a", "d", "c", "f", "e", "b"]),
     ],
 )
-def test_traversal_takes_the_best_of_each_layer_among_the_children_of_those_above(
-    k: int, expected: list[str]
-) -> None:
+def test_traversal_takes_the_best_of_each_layer_among_the_children_of_those_above(k, expected):
     assert found(TREE, SCORES, k) == expected
 
 
-def test_scores_may_come_from_any_retriever_of_the_nodes() -> None:
-    shared_words = [float("four" in node.text or "3" in node.text) for node in TREE.nodes]
-    assert found(TREE, SCORES, 1) == ["f"]
-    assert [hit.chunk.id for hit in traverse(TREE, shared_words, k=3).hits] == ["c", "a", "b"]
-
-
-def test_all_layers_at_once_return_made_text_beside_chunks_and_never_as_one() -> None:
+def test_all_layers_at_once_return_made_text_beside_chunks_and_never_as_one():
     result = collapsed(TREE, SCORES, k=3)
     assert [(each.node.id, each.node.made, each.rank) for each in result.nodes] == [
         ("a", False, 1), (TREE.layers[1][2], True, 2), (TREE.layers[1][0], True, 3),
@@ -82,19 +79,64 @@ def test_all_layers_at_once_return_made_text_beside_chunks_and_never_as_one() ->
     assert result.ranking.hits[2].provenance == (Provenance(route="tree", rank=2, score=0.8, view="summary"),)
 
 
-def test_scores_by_vectors_are_cosines_with_the_query() -> None:
+def test_scores_by_vectors_are_cosines_with_the_query():
     vectors = np.array([[1, 0], [0, 1], [0, 0], [-1, 0]], dtype=np.float32)
-    services = Services(embedder=AngleEmbedder())
-    scores = run(node_cosines("60 degrees", vectors), services)
+    scores = run(node_cosines("60 degrees", vectors), ASKED)
     assert scores == pytest.approx((0.5, 0.8660254, 0.0, -0.5), abs=1e-6)
-    assert run(node_cosines("60 degrees", vectors[:0]), services) == ()
+    assert run(node_cosines("60 degrees", vectors[:0]), ASKED) == ()
 
 
-def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_of_its_chunk() -> None:
-    leaves = [leaf_of(chunk) for chunk in CHUNKS]
+def test_the_id_of_a_summary_is_derived_from_its_children_and_a_leaf_bears_that_of_its_chunk():
+    leaves = [leaf_of(each) for each in CHUNKS]
     assert parent_of(leaves[:2], "one text").id == parent_of(leaves[:2], "another").id
     assert len({parent_of(each, "").id for each in (leaves[:2], leaves[1:3], leaves[:3], leaves[1::-1])}) == 4
     assert [leaf.id for leaf in leaves] == list(SPANS)
+
+
+# Several trees
+
+
+def of_angles(name: str, leaves: dict[str, float], summary: float) -> tuple[SummaryTree, np.ndarray]:
+    """Return one summary over leaves; a text is its angle in degrees, as `AngleEmbedder` reads it."""
+    chunks = tuple(
+        chunk(each, str(angle), start=10 * place, document_id=name, position=place)
+        for place, (each, angle) in enumerate(leaves.items())
+    )
+    below = [leaf_of(each) for each in chunks]
+    nodes = (*below, parent_of(below, str(summary)))
+    angles = np.radians([*leaves.values(), summary])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    return SummaryTree(document_id=name, nodes=nodes, chunks=chunks), vectors
+
+
+TREES = [of_angles("one", {"a": 80.0, "b": 30.0}, 2.0), of_angles("two", {"c": 10.0, "d": 60.0}, 50.0)]
+
+
+def in_all(k: int, way: str = "collapsed") -> Ranking:
+    return run(search_trees("0", TREES, k=k, way=way), ASKED)
+
+
+def test_the_best_nodes_of_all_trees_bring_their_leaves():
+    ranking = in_all(4)  # the summary of "one" at 2 degrees, then c at 10, b at 30, the summary of "two" at 50
+    assert ids(ranking) == "bacd"
+    ways = [(hit.provenance[0].rank, hit.provenance[0].view) for hit in ranking.hits]
+    assert ways == [(1, "summary"), (1, "summary"), (2, "raw"), (4, "summary")]
+    assert ranking.scale is Scale.RANK
+    assert ids(in_all(1)) == "b"
+
+
+def test_a_walk_down_ranks_the_leaves_of_all_trees_by_their_own_cosines():
+    ranking = in_all(3, "traversal")
+    assert ids(ranking) == "cbd"
+    assert [hit.score for hit in ranking.hits] == pytest.approx(np.cos(np.radians([10, 30, 60])), abs=1e-6)
+
+
+def test_nothing_is_found_in_no_tree_and_bad_values_are_named():
+    assert in_all(0).hits == run(search_trees("0", [], k=3), ASKED).hits == ()
+    with pytest.raises(ParameterError, match="way"):
+        in_all(1, "sideways")
+    with pytest.raises(ParameterError, match="k must be"):
+        in_all(-1)
 
 
 # Laws
@@ -118,13 +160,11 @@ def scored(draw: st.DrawFn) -> tuple[SummaryTree, list[float]]:
 
 
 @given(scored(), st.integers(1, 4))
-def test_traversal_returns_at_most_k_by_the_order_of_scores_and_with_room_every_chunk_by_its_own(
-    case: tuple[SummaryTree, list[float]], k: int
-) -> None:
+def test_traversal_returns_at_most_k_by_the_order_of_scores_and_with_room_every_chunk_by_its_own(case, k):
     tree, scores = case
-    ids = found(tree, scores, k)
-    assert 1 <= len(ids) == len(set(ids)) <= k
-    assert ids == found(tree, [score**3 + 7 for score in scores], k)
+    best = found(tree, scores, k)
+    assert 1 <= len(best) == len(set(best)) <= k
+    assert best == found(tree, [score**3 + 7 for score in scores], k)
     own = dict(zip((node.id for node in tree.nodes), scores, strict=True))
     expected = sorted((chunk.id for chunk in tree.chunks), key=lambda each: (-own[each], each))
     assert found(tree, scores, len(tree.nodes)) == expected
@@ -132,9 +172,7 @@ def test_traversal_returns_at_most_k_by_the_order_of_scores_and_with_room_every_
 
 
 @given(scored(), st.integers(1, 30))
-def test_all_layers_at_once_cover_exactly_what_is_under_the_best_nodes(
-    case: tuple[SummaryTree, list[float]], k: int
-) -> None:
+def test_all_layers_at_once_cover_exactly_what_is_under_the_best_nodes(case, k):
     tree, scores = case
     result: Collapsed = collapsed(tree, scores, k=k)
     assert [each.score for each in result.nodes] == sorted(scores, reverse=True)[:k]
@@ -148,10 +186,32 @@ def test_all_layers_at_once_cover_exactly_what_is_under_the_best_nodes(
 
 
 @pytest.mark.parametrize("scores", [SCORES[:-1], (*SCORES[:-1], float("nan")), (*SCORES[:-1], float("inf"))])
-def test_scores_that_are_not_one_finite_number_per_node_are_refused(scores: Sequence[float]) -> None:
+def test_scores_that_are_not_one_finite_number_per_node_are_refused(scores):
     with pytest.raises(ParameterError, match="one finite number for each of 11 nodes"):
         traverse(TREE, scores, k=1)
     with pytest.raises(ParameterError, match="one finite number for each of 11 nodes"):
         collapsed(TREE, scores, k=1)
     with pytest.raises(ParameterError, match="k"):
         collapsed(TREE, SCORES, k=0)
+
+
+# Late interaction as a reranker
+
+
+class ByLetter:
+    """One axis per letter of "abc": the tokens of a text are its letters."""
+
+    identity = "letters"
+
+    def embed_document_tokens(self, texts):
+        return [self.embed_query_tokens(text) for text in texts]
+
+    def embed_query_tokens(self, text):
+        return np.eye(3, dtype=np.float32)[["abc".index(letter) for letter in text]].reshape(-1, 3)
+
+
+def test_late_interaction_scores_each_token_of_the_question_once():
+    reranker = LateInteractionReranker(ByLetter())
+    assert reranker.score("ab", ["ab", "bbb", "c", ""]) == [2.0, 1.0, 0.0, -2.0]
+    assert reranker.score("ab", []) == []
+    assert reranker.identity == "late interaction of letters"
