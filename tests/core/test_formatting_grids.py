@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_formatting_layout import FOX, cells, line, markdown, page
 
-from catena.formatting import format_layout
+from catena.formatting import LayoutOptions, format_layout
 from catena.model import RuledTable
 from catena.parsing import parse
 from catena.text import cells_of
@@ -80,6 +80,7 @@ def test_a_statement_keeps_its_header_groups_signs_marks_and_unlabelled_totals()
         "| Earnings per share: |  |  |\n"
         "| \u2003Basic | 0.29 | 0.63 |\n"
     )
+    assert "|" not in markdown(page(1, *STATEMENT), options=LayoutOptions(unruled_tables=False))
 
 
 ROLES = ["Role|May open|May edit|Limit", "Guest|yes|no|none", "Clerk|yes|yes|none"]
