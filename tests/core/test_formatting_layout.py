@@ -307,36 +307,6 @@ def test_a_paragraph_goes_on_over_columns_and_pages_and_hyphens_are_undone() -> 
     assert document.text[document.page_starts[1] :].startswith("200 leaks")
 
 
-FULL = "The covers of all the devices are kept closed since rain falls for the most of any year in it"
-
-
-@pytest.mark.parametrize(
-    ("end", "number", "following", "between"),
-    [
-        (", etc.", 2, "of the plant.", " "),
-        (", etc.", 2, "Rain is frequent.", "\n\n"),  # a sentence ended, and another one begins
-        ("", 2, "of the plant.", " "),
-        ("", 3, "of the plant.", "\n\n"),  # an empty page between
-        ("", 2, "Figure 2. The plant.", "\n\n"),  # a caption
-    ],
-)
-def test_a_full_line_goes_on_over_the_page_where_its_sentence_does(end, number, following, between) -> None:
-    first, last = page(1, prose(RAIN, 60), line(FULL + end, 740)), page(number, prose(f"{following} {FOX}", 60))
-    text = markdown(first, *([page(2)] if number == 3 else []), last)
-    assert f"{FULL}{end}{between}{following}" in text
-
-
-def test_the_distance_of_lines_is_measured_in_the_file() -> None:
-    lines = [replace(one, top=60 + 20.0 * n, bottom=70 + 20.0 * n) for n, one in enumerate(prose(f"{FOX} " * 4, 60))]
-    assert markdown(page(1, lines, prose(RAIN, 320))) == f"{' '.join([FOX] * 4)}\n\n{RAIN}\n"
-
-
-def test_compounds_keep_their_hyphen_where_the_file_uses_it_elsewhere() -> None:
-    text = "A long-term plan is better than none, and the long-term plan of this plant is for ten years or a long-"
-    one = page(1, prose(text, 60, right=569), line("term of twenty years.", 72))
-    assert "or a long-term of twenty" in markdown(one)
-
-
 def test_code_is_kept_with_its_indentation_and_empty_lines_however_far_apart_its_lines_are() -> None:
     for pitch in (12, 18):
         code = [line("def f(x):", 100, x=80, mono=True), line("return x  # ```", 100 + pitch, x=100, mono=True)]
@@ -391,11 +361,6 @@ def test_a_table_over_two_pages_has_its_header_once() -> None:
 def test_prose_that_begins_like_markdown_is_escaped(printed, written) -> None:
     text = markdown(page(1, prose(FOX, 60), line(printed, 120), prose(RAIN, 160)))
     assert text == f"{FOX}\n\n{written}\n\n{RAIN}\n"
-
-
-def test_chinese_lines_join_without_spaces() -> None:
-    one = page(1, line("第一章 总则", 60, size=16, bold=True), line("为了保护" * 24, 90), line("合法权益。", 102))
-    assert markdown(one) == f"# 第一章 总则\n\n{'为了保护' * 24}合法权益。\n"
 
 
 def test_empty_pages_begin_where_the_next_one_does() -> None:
