@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
+from textwrap import wrap
 
 import pytest
 from case_files import cases_of
@@ -25,10 +26,10 @@ WIDTH, HEIGHT, LEFT, RIGHT = 600.0, 800.0, 60.0, 540.0
 CHARACTER = 0.5  # of the size: every character is as wide
 
 
-def line(text, top, *, size=10.0, x=LEFT, bold=False, italic=False, mono=False, column=0):
+def line(text, top, *, size=10.0, x=LEFT, bold=False, mono=False, column=0):
     """One line in one style, as wide as its characters."""
     x1 = x + CHARACTER * size * len(text)
-    span = Span(text=text, x0=x, x1=x1, size=size, bold=bold, italic=italic, mono=mono)
+    span = Span(text=text, x0=x, x1=x1, size=size, bold=bold, mono=mono)
     return Line(text=text, x0=x, x1=x1, top=top, bottom=top + size, spans=(span,), column=column)
 
 
@@ -41,18 +42,10 @@ def cells(top, *pairs, bold=False, size=10.0):
     return Line(text=text, x0=spans[0].x0, x1=spans[-1].x1, top=top, bottom=top + size, spans=spans)
 
 
-def prose(text, top, *, x=LEFT, right=RIGHT, size=10.0, first=0.0, column=0):
-    """A paragraph set in lines of 1.2 times the size; `first` indents the first line."""
-    lines, current, left = [], "", x + first
-    for word in text.split():
-        longer = f"{current} {word}".strip()
-        if current and left + CHARACTER * size * len(longer) > right:
-            lines.append((current, left))
-            current, left = word, x
-        else:
-            current = longer
-    lines.append((current, left))
-    return [line(t, top + 1.2 * size * n, size=size, x=start, column=column) for n, (t, start) in enumerate(lines)]
+def prose(text, top, *, x=LEFT, right=RIGHT, column=0):
+    """A paragraph of size 10 set in lines of 12 points."""
+    lines = wrap(text, int((right - x) / (10 * CHARACTER)), break_on_hyphens=False)
+    return [line(said, top + 12.0 * n, x=x, column=column) for n, said in enumerate(lines)]
 
 
 def page(number, *lines, tables=(), label=""):
