@@ -50,6 +50,18 @@ def prose(canvas: Canvas, x: float, top: float, width: float, lines: int) -> flo
     return top + 13.5 * lines
 
 
+def amid(draw: Draw, below: float = 600.0, lines: int = 6) -> Draw:
+    """Return a page with a paragraph of so many lines at its top, then what is drawn, and a paragraph below it."""
+
+    def page(canvas: Canvas) -> None:
+        prose(canvas, 60, 80, 470, lines)
+        draw(canvas)
+        canvas.setFillColorRGB(0, 0, 0)
+        prose(canvas, 60, below, 470, lines)
+
+    return page
+
+
 def bitmap(canvas: Canvas, box: Box, seed: int = 1) -> Box:
     noise = random.Random(seed)
     image = Image.frombytes("RGB", (40, 30), noise.randbytes(3600))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from drawn_pages import bars, circles, curve, diagram, pdf, prose, text
+from drawn_pages import amid, bars, circles, curve, diagram, pdf, prose, text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,27 +32,30 @@ def formatted(*pages):
     return replace(parsed, document=format_layout(parsed))
 
 
-def figure_page(canvas, caption="Figure 1: Signal path in the transmitter", below=True):
-    prose(canvas, 60, 80, 470, 5)
+TITLE = "Figure 1: Signal path in the transmitter"
+AFTER = "After the figure, the oil is checked once a year for bubbles and for its colour."
+
+
+def figure_page(canvas, below=True):
     diagram(canvas, Box(120, 190, 420, 260))
-    text(canvas, caption, 60, 284 if below else 166)
-    text(canvas, "After the figure, the oil is checked once a year for bubbles and for its colour.", 60, 330, 10)
-    prose(canvas, 60, 343.5, 470, 4)
+    text(canvas, TITLE, 60, 284 if below else 166)
+    text(canvas, AFTER, 60, 330, 10)
+
+
+FIGURE_PAGE = amid(figure_page, 343.5, lines=5)
 
 
 def page_of(*drawn):
     """A page of text, with what is drawn or written amid it: (draw or words, left, top)."""
 
-    def page(canvas):
-        prose(canvas, 60, 80, 470, 5)
+    def draw(canvas):
         for what, left, top in drawn:
             if isinstance(what, str):
                 text(canvas, what, left, top)
             else:
                 what(canvas, Box(left, top, left + 200, top + 70))
-        prose(canvas, 60, 440, 470, 4)
 
-    return page
+    return amid(draw, 440, lines=5)
 
 
 CAPTIONS = """Figure 3: Mounting|Fig. 3. Mounting|FIGURE 3-2|Figure A.1 Mounting of the cover|Abb. 2: Einbau
@@ -96,13 +99,12 @@ def test_other_names_are_refused(name):
 
 @pytest.mark.parametrize("below", [True, False], ids=["below", "above"])
 def test_a_figure_stands_before_its_caption_and_is_named_by_it(below):
-    parsed = formatted(lambda canvas: figure_page(canvas, below=below))
+    parsed = formatted(amid(lambda canvas: figure_page(canvas, below), 343.5, lines=5))
     (figure,) = figures_of(parsed)
     written = parsed.document.text
-    assert figure.title == "Figure 1: Signal path in the transmitter"
-    assert figure.labels == "Sensor Converter Output"
+    assert (figure.title, figure.labels) == (TITLE, "Sensor Converter Output")
     link = figure_link(figure.name, figure.title, figure.labels)
-    assert f"{link}\n\nFigure 1: Signal path in the transmitter\n" in written
+    assert f"{link}\n\n{TITLE}\n" in written
     assert written.index(link) < written.index("After the figure")
     assert written.count("Converter") == 1  # the text inside is nowhere else
 
@@ -139,7 +141,7 @@ def test_a_paragraph_is_not_torn_by_a_figure_within_it():
 
 def test_every_letter_is_kept_and_offsets_point_to_the_pages():
     plain = page_of()
-    parsed = formatted(plain, figure_page, plain)
+    parsed = formatted(plain, FIGURE_PAGE, plain)
     lines = [line.text for page in parsed.layout.pages for line in page.lines]
     assert all(word in parsed.document.text for line in lines for word in line.split())
     (link,) = figure_links(parsed.document.text)
@@ -147,7 +149,7 @@ def test_every_letter_is_kept_and_offsets_point_to_the_pages():
 
 
 def test_a_figure_chunk_is_an_exact_slice_with_its_views_and_its_citation():
-    parsed = formatted(figure_page)
+    parsed = formatted(FIGURE_PAGE)
     entry = prepare(parsed.document, Preparation(figures=True), figures=figures_of(parsed))
     (chunk,) = [chunk for chunk in entry.chunks if chunk.kind == "figure"]
     assert entry.document.text[chunk.start : chunk.end] == chunk.text

@@ -1,17 +1,18 @@
-"""Names inside titles, file names and first lines: what tells a document from its neighbours, and nothing else."""
+"""What titles, file names, first lines and first pages say: what tells a document from its neighbours, no more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.effects import FindNames
 from catena.library import Library
 from catena.model import Document, Name, Ranking
-from catena.text import HeaderNames, header_of, without_wider
+from catena.text import Cover, HeaderNames, header_of, is_title, read_cover, without_wider
 
 SITES = (
     "Privacy policy of {}",
@@ -159,3 +160,34 @@ def test_a_name_with_a_capital_is_not_the_everyday_word(library: Library) -> Non
 
 def test_entities_are_looked_for_in_headers(library: Library) -> None:
     assert first(library.search("What was the pulse?", entities=["Grimsby General Hospital"]), 1) == ["grimsby"]
+
+
+# the first page
+
+
+@pytest.mark.parametrize(("page", "said"), cases_of("cases_covers.txt"))
+def test_cover_says_company_form_and_period(page: str, said: str) -> None:
+    found = read_cover(page.splitlines())
+    told = [f"{name}: {value}" for name, value in found.metadata.items()]
+    told += ["numbered"] * found.numbered + [f"title: {found.title}"] * bool(found.title)
+    assert "\n".join(told) == said
+    assert read_cover([]) == Cover()
+
+
+GOOD_TITLES = ("Libtasn1", "Bash Reference Manual", "Federal Trade Commission Annual Report")
+NO_TITLES = (
+    "0000764478-23-000041", "d234567d10k", "tm_report_final", "form10q.htm", "Microsoft Word - pump",
+    "UNITED STATES SECURITIES AND EXCHANGE COMMISSION", "Ministry of Finance", "",
+    "United States Securities and Exchange Commission Washington, D.C. 20549",
+)  # fmt: skip
+
+
+def test_numbers_files_programs_and_authorities_are_no_titles() -> None:
+    assert [text for text in (*GOOD_TITLES, *NO_TITLES) if is_title(text)] == list(GOOD_TITLES)
+
+
+@given(st.lists(st.text(max_size=60), max_size=8))
+def test_any_page_can_be_read(lines: list[str]) -> None:
+    cover = read_cover(lines)
+    assert cover == read_cover([*lines, "", "--"])
+    assert (cover.title != "") == (cover.company != "" and cover.form not in {"", "Earnings Release"})

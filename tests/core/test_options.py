@@ -23,7 +23,7 @@ import catena_server
 import catena_view
 from catena import Library
 from catena.effects import Services, Step, run
-from catena.enrichment import ExpertTerms, RecognizerDetector
+from catena.enrichment import CriticalTermOptions, ExpertTerms, RecognizerDetector
 from catena.graph import TrainingOptions, WalkOptions
 from catena.library import FixedLength, Preparation, ScorerTraining
 from catena.library.training_questions import FirstStage
@@ -36,6 +36,7 @@ from catena.testing import FakeLLM
 WRONG: dict[Any, dict[str, Any]] = {
     SegmentSearch: {**dict.fromkeys(("budget_tokens", "depth", "most_queries"), 0), "adjust": "x", "header": "x"},
     Limits: dict.fromkeys(("seconds", "seconds_per_page", "memory_bytes", "pages", "bytes", "sections", "chunks"), 0),
+    CriticalTermOptions: {"title_weight": 0, "max_words": 0},
     FixedLength: {"tokens": 0},
     FirstStage: {"depth": 0},
     ScorerTraining: {"validation": 1, "fine_tune": True},  # which is of kind="paper"

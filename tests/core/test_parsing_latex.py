@@ -9,13 +9,12 @@ import pytest
 from case_files import cases_of
 from hypothesis import given
 from hypothesis import strategies as st
+from test_parsing_text import state_of
 
-from catena.model import Document, PageNote, ParseError
+from catena.model import PageNote
 from catena.parsing import Limits, parse, parse_bytes, supported_suffixes
 from catena.parsing.latex import to_markdown
 from catena.parsing.latex_tokens import MAX_EXPANSIONS, MAX_PRODUCED
-from catena.structure import cut_sections, outline
-from catena.text.tables import read_table
 
 
 def md(source: str) -> str:
@@ -38,15 +37,6 @@ def test_an_article_is_divided_at_its_commands() -> None:
 @pytest.mark.parametrize(("source", "expected"), cases_of("cases_latex.txt"))
 def test_each_source_becomes_its_markdown(source: str, expected: str) -> None:
     assert md(source) == expected
-
-
-def test_a_simple_table_is_a_table_with_its_caption() -> None:
-    text = md(
-        r"\begin{table}\caption{Sizes}\begin{tabular}{l|r}Name & Value\\ \midrule a & b\\\end{tabular}\end{table}"
-    )
-    document = Document(id="d", text=f"# T\n\n{text}\n")
-    assert [chunk.kind for chunk in cut_sections(document, outline(document))] == ["table"]
-    assert read_table(text, text.index("| Name"), len(text))
 
 
 def test_files_that_are_taken_in_are_named_and_not_read(tmp_path: Path) -> None:
@@ -77,9 +67,7 @@ def test_a_source_is_known_by_its_name_or_its_first_command() -> None:
     "source", ["% nothing", r"\documentclass{article}\begin{document}\vspace{1cm}\end{document}", "{}{}{}"]
 )
 def test_a_source_that_prints_nothing_is_empty(source: str) -> None:
-    with pytest.raises(ParseError) as caught:
-        parse_bytes(source.encode(), "a.tex")
-    assert caught.value.state == "empty"
+    assert state_of(source.encode(), "a.tex") == "empty"
 
 
 DEEP = 30_000

@@ -24,9 +24,9 @@ from catena.parsing.worker import bytes_of
 printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
 
 
-def state_of(data: bytes, name: str) -> str:
+def state_of(data: bytes, name: str, **settings: Any) -> str:
     with pytest.raises(ParseError) as caught:
-        parse_bytes(data, name)
+        parse_bytes(data, name, **settings)
     assert caught.value.source == name
     return caught.value.state
 
@@ -101,14 +101,11 @@ def test_a_file_of_nothing_visible_is_a_failure(unseen: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "title"), cases_of("cases_titles.txt"))
-def test_the_title_is_stated_or_the_first_heading_or_the_name(text: str, title: str) -> None:
+def test_the_title_is_stated_or_the_first_heading_or_the_name_and_plain_text_has_no_headings(text, title) -> None:
     document = parse_bytes(text.encode(), "folder/notes.md").document
     assert (document.title, document.text, document.media_type) == (title, text, "text/markdown")
-
-
-def test_plain_text_has_no_headings() -> None:
-    document = parse_bytes(b"# One\r\ntwo", "notes.txt").document
-    assert (document.title, document.text, document.media_type) == ("notes", "# One\r\ntwo", "text/plain")
+    document = parse_bytes(f"{text}\r\n".encode(), "notes.txt").document
+    assert (document.title, document.text, document.media_type) == ("notes", f"{text}\r\n", "text/plain")
 
 
 @pytest.mark.parametrize(
@@ -131,11 +128,8 @@ def test_what_cannot_be_read_has_a_state(data: bytes, name: str, state: str) -> 
     assert state_of(data, name) == state
 
 
-PDF, PAGE, SOURCE = (
-    b"\nmail\n%PDF-1.7",
-    b"\xef\xbb\xbf<?xml?><!-- saved -->\n<html><p>page",
-    b"% x\n\\documentclass{article}",
-)
+PDF, PAGE = b"\nmail\n%PDF-1.7", b"\xef\xbb\xbf<?xml?><!-- saved -->\n<html><p>page"
+SOURCE = b"% x\n\\documentclass{article}"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +209,7 @@ def test_an_error_about_a_name_that_is_no_text_can_be_printed(tmp_path: Path, na
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"limits": None}, {"limits": 5}, {"figure_dpi": "x"}, {"figure_dpi": float("nan")}, {"figure_dpi": True},
+        {"limits": None}, {"limits": 5}, {"figure_dpi": "x"}, {"figure_dpi": float("nan")}, {"figure_dpi": 5000},
         {"source": 5}, {"document_id": 5}, {"password": 5}, {"engine": "acrobat"}, {"data": "abc"}, {"data": None},
         {"name": None}, {"hidden_text": "no"}, {"figures": "x"}, {"ruled_tables": "x"},
     ],
@@ -230,20 +224,7 @@ def test_what_the_reading_does_not_take_is_refused_by_name(tmp_path: Path, wrong
             parse(tmp_path / "a.md", **wrong)
 
 
-def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.md"
-    path.write_bytes(b"words")
-
-    def refuse(*_: object) -> None:  # root may read everything, so that modes cannot show it
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("catena.parsing.worker.os.open", refuse)
-    with pytest.raises(Unreadable, match="you may not read it") as caught:
-        bytes_of(str(path), 10)
-    assert caught.value.state == "malformed"
-
-
-def test_large_files_are_refused_unread_and_a_device_unopened(tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_or_is_too_large_or_is_a_device_says_so(tmp_path, monkeypatch) -> None:
     path, limits = tmp_path / "a.md", Limits(bytes=100)
     path.write_bytes(b"x" * 101)
     for read in (lambda: parse(path, limits=limits), lambda: parse_bytes(b"x" * 101, "a.md", limits=limits)):
@@ -254,11 +235,21 @@ def test_large_files_are_refused_unread_and_a_device_unopened(tmp_path: Path) ->
         file_bytes(os.devnull, source="a.md")
     assert (caught.value.source, caught.value.state) == ("a.md", "unsupported")
 
+    def refuse(*_: object) -> None:  # root may read everything, so that modes cannot show it
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("catena.parsing.worker.os.open", refuse)
+    with pytest.raises(Unreadable, match="you may not read it") as caught:
+        bytes_of(str(path), 1_000)
+    assert caught.value.state == "malformed"
+
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        *(("# {}\n\ntext", "x.md"), ("---\ntitle: {}\n---\n\ntext", "x.md"), ("<h1>{}</h1><p>text", "x.html")),
+        ("# {}\n\ntext", "x.md"),
+        ("---\ntitle: {}\n---\n\ntext", "x.md"),
+        ("<h1>{}</h1><p>text", "x.html"),
         ("<title>{}</title><p>text", "x.html"),
     ],
 )

@@ -7,12 +7,14 @@ import json
 import logging
 import traceback
 from base64 import b64encode, urlsafe_b64encode
-from collections import deque
+from collections import deque, namedtuple
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from types import MethodType, SimpleNamespace
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import httpx
@@ -24,8 +26,8 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from catena.effects import Complete, Completion, Embed, Failed, Journal, Services, arun, redact, run, secrets_of
 from catena.effects.redaction import without_secrets
 from catena.effects.replies import redacted
-from catena.model import BudgetExceededError, CatenaError, FilterError, ServiceError
-from catena.testing import FakeEmbedder, FakeLLM
+from catena.model import BudgetExceededError, FilterError, ServiceError
+from catena.testing import FakeEmbedder, FakeLLM, ScriptedLLM
 
 KEYS = {
     "openai": "sk-proj-Ab3dEf6hIj9lMn2pQr5t",
@@ -47,11 +49,6 @@ SENTENCES = (
     "GET /v1?subscription-key={}&x=1", "API Key = {}", "key {} is not allowed", "Authorization: Bearer {}",
     "{{'x-api-key': '{}'}}", "https://user:{}@host/", "the credentials {} were revoked", "{}", "({})",
 )  # fmt: skip
-
-
-class Client:
-    def __init__(self, key: str) -> None:
-        self.default_headers = {"Authorization": f"Bearer {key}"}
 
 
 class Model(BaseModel):
@@ -78,28 +75,33 @@ class Slotted:
     password: str
 
 
-HOLDERS = (lambda key: Model(api_token=SecretStr(key)), Client, Slotted, lambda key: {"client": [Client(key)]})
+HOLDERS = (
+    lambda key: Model(api_token=SecretStr(key)),
+    lambda key: SimpleNamespace(default_headers={"Authorization": f"Bearer {key}"}),
+    Slotted,
+    lambda key: {"client": [SimpleNamespace(api_key=key)]},
+)
 
 
-@pytest.mark.parametrize("name", KEYS)
-def test_a_secret_shows_neither_in_errors_nor_in_their_causes(name: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_a_secret_shows_neither_in_errors_nor_in_their_causes(key: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    key = KEYS[name]
     shown: list[str] = []
     for place, sentence in enumerate(SENTENCES):
         for kind in (RuntimeError, ServiceError):
             llm = Wrapped(HOLDERS[place % len(HOLDERS)](key), sentence.format(key), kind)
             events: list[Any] = []
-            services = Services(llm=llm, progress=events.append)
-            (failed,) = run(asked(), services)
-            error = failed.error
-            text = "".join(traceback.format_exception(error))
-            shown += [sentence for each in (text, repr(error), str(events), caplog.text) if key in each]
+            (failed,) = run(asked(COMPLETE), Services(llm=llm, progress=events.append))
+            text = "".join(traceback.format_exception(failed.error))
+            shown += [sentence for each in (text, repr(failed.error), str(events), caplog.text) if key in each]
     assert not shown
 
 
-def asked() -> Any:
-    return (yield [Complete(prompt="a", purpose="test")])
+COMPLETE = Complete(prompt="a", purpose="test")
+
+
+def asked(request: Any) -> Any:
+    return (yield [request])
 
 
 def test_a_secret_of_the_environment_and_one_within_an_address_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,46 +113,37 @@ def test_a_secret_of_the_environment_and_one_within_an_address_are_taken_out(mon
 
 
 @pytest.mark.parametrize("reply", ["no vectors", {"Authorization": f"Bearer {KEYS['azure']}"}])
-def test_a_reply_of_the_wrong_form_tells_no_secret_and_nothing_of_it_is_kept(reply: Any, tmp_path: Any) -> None:
+def test_a_reply_of_the_wrong_form_tells_no_secret_and_nothing_of_it_is_kept(reply: Any, tmp_path: Path) -> None:
     class Own(FakeEmbedder):
-        def __init__(self) -> None:
-            super().__init__()
-            self.api_key = KEYS["azure"]
+        api_key = KEYS["azure"]
 
         def embed_documents(self, texts: Any) -> Any:
             raise ValueError(f"unexpected {reply} for {self.api_key}")
 
     with Journal.open(tmp_path / "journal.db") as journal:
-        (failed,) = asyncio.run(arun(embedded(), Services(embedder=Own(), journal=journal)))
+        (failed,) = asyncio.run(arun(asked(Embed(texts=("a",))), Services(embedder=Own(), journal=journal)))
     assert isinstance(failed, Failed)
     assert KEYS["azure"] not in str(failed.error)
-    assert not [file for file in tmp_path.iterdir() if KEYS["azure"].encode() in file.read_bytes()]
+    assert not holding(KEYS["azure"], tmp_path)
 
 
-def test_a_reply_that_repeats_the_key_is_kept_without_it(tmp_path: Any) -> None:
+def test_a_reply_that_repeats_the_key_is_kept_without_it(tmp_path: Path) -> None:
     llm = FakeLLM(lambda _: f"My key is {KEYS['azure']}.")
     llm.api_key = KEYS["azure"]  # type: ignore[attr-defined]
     with Journal.open(tmp_path / "journal.db") as journal:
-        (reply,) = run(asked(), Services(llm=llm, journal=journal))
+        (reply,) = run(asked(COMPLETE), Services(llm=llm, journal=journal))
     assert reply.text == "My key is ***."
-    assert not [file for file in tmp_path.iterdir() if KEYS["azure"].encode() in file.read_bytes()]
+    assert not holding(KEYS["azure"], tmp_path)
 
 
-def embedded() -> Any:
-    return (yield [Embed(texts=("a",))])
+def holding(key: str, folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if key.encode() in file.read_bytes()]
 
 
 def test_errors_without_secrets_stay_the_same_objects_with_their_causes() -> None:
     error, cause = ServiceError("m", "no memory left"), ValueError("32 rows")
     error.__cause__ = cause
-
-    class Local:
-        identity = "local"
-
-        def complete(self, request: Complete) -> Any:
-            raise error
-
-    (failed,) = run(asked(), Services(llm=Local()))
+    (failed,) = run(asked(COMPLETE), Services(llm=ScriptedLLM([error])))
     assert failed.error is error
     assert failed.error.__cause__ is cause
 
@@ -165,50 +158,29 @@ def test_nothing_but_the_secret_is_lost_that_has_no_known_form(before: str, key:
 KEY = "h3Kd9Lq2Wx7Zr5Tb1Vn8"
 
 
-class Holding:
-    """Holds a key as some service does."""
-
-    def __init__(self, **held: Any) -> None:
-        self.__dict__.update(held)
-
-    def call(self) -> None:
-        pass
+HOLDER = SimpleNamespace(api_key=KEY)
+METHOD = MethodType(print, HOLDER)
 
 
-class Named:
-    api_key = KEY
-
-
-class Bytes(BaseModel):
-    token: SecretBytes
-
-
-class Mangled:
-    def __init__(self) -> None:
-        self.__key = KEY
-
-
-class Place(NamedTuple):
-    host: str
-    password: str
+Place = namedtuple("Place", "host password")
 
 
 PLAIN = {
     "camel case": {"accessToken": KEY},
     "token of authorisation": {"authToken": KEY},
-    "mangled": Mangled(),
+    "mangled": SimpleNamespace(_Mangled__key=KEY),
     "several": {"api_keys": ["short", KEY]},
-    "of the class": Named(),
+    "of the class": type("Named", (), {"api_key": KEY})(),
     "bytes": {"api_key": KEY.encode()},
-    "secret bytes": Bytes(token=SecretBytes(KEY.encode())),
+    "secret bytes": {"held": SecretBytes(KEY.encode())},
     "partial": partial(print, api_key=KEY),
-    "partial of a method": partial(Holding(api_key=KEY).call, 1),
-    "arguments of a partial": partial(print, "a", Holding(api_key=KEY), "b"),
+    "partial of a method": partial(METHOD, 1),
+    "arguments of a partial": partial(print, "a", HOLDER, "b"),
     "set": {"secrets": {KEY}},
     "deque": {"clients": deque([{"api_key": KEY}])},
     "pairs": [("Authorization", f"Bearer {KEY}")],
     "pairs of bytes": [(b"Authorization", b"authorization", f"Bearer {KEY}".encode())],
-    "method": Holding(api_key=KEY).call,
+    "method": METHOD,
     "headers of httpx": httpx.Client(headers={"Authorization": f"Bearer {KEY}"}),
     "authorisation of httpx": httpx.Client(auth=("user", KEY)),
     "cookie": {"headers": {"Cookie": f"a=b; session={KEY}"}},
@@ -225,7 +197,7 @@ PLAIN = {
 
 def test_a_secret_is_found_however_it_is_held() -> None:
     for name, held in PLAIN.items():
-        found = secrets_of(Holding(held=held))
+        found = secrets_of(SimpleNamespace(held=held))
         assert KEY in found, name
         assert not found & {"user", "host", "Authorization", "authorization", "db", "yes"}, name
 
@@ -249,19 +221,17 @@ def test_a_secret_is_taken_out_in_every_spelling(spell: Callable[[str], str], ke
 
 
 def test_notes_arguments_of_any_type_and_refused_texts_show_no_secret() -> None:
-    noted = ServiceError("m", "no")
+    noted, caused, cause = ServiceError("m", "no"), ServiceError("m", "no"), ValueError("no")
     noted.add_note(f"with {KEY}")
-    cause = ValueError("no")
     cause.add_note(f"with {KEY}")
-    caused = ServiceError("m", "no")
     caused.__cause__ = cause
-    errors = [
-        noted, caused, BudgetExceededError(KEY, "much", f"a call with {KEY}"), FilterError({"k": KEY}, "is malformed")
-    ]  # type: ignore[arg-type]  # fmt: skip
-    for error in errors:
+    words: Any = "much"  # a budget in words has no message
+    for error in (
+        noted, caused, BudgetExceededError(KEY, words, f"a call with {KEY}"), FilterError({"k": KEY}, "is malformed")
+    ):  # type: ignore[arg-type]  # fmt: skip
         clean = without_secrets(error, {KEY})
         assert type(clean) is type(error)
-        with suppress(ValueError):  # a budget in words has no message
+        with suppress(ValueError):
             assert KEY not in "".join(traceback.format_exception(clean))
         assert KEY not in f"{clean.args} {vars(clean)}"
 
@@ -275,16 +245,12 @@ def test_a_reply_loses_the_secret_alone() -> None:
 
 
 def test_settings_of_a_model_are_no_secrets() -> None:
-    class Settings:
-        pad_token = "<pad>"
-
-        def __init__(self) -> None:
-            self.text_key, self.max_tokens, self.tokenizer, self.model = "page_content", 400, "cl100k_base", "gpt"
-            self.eos_token, self.stop_tokens, self.input_keys = "<|end|>", ["</s>x"], ["question"]
-            self._private_text_key, self.path, self.keyword = "page_content", "patterns", "tokens"
-
-    assert not secrets_of(Settings()) - secrets_of(None)
-    assert issubclass(ServiceError, CatenaError)
+    settings = SimpleNamespace(
+        pad_token="<pad>", eos_token="<|end|>", stop_tokens=["</s>x"], max_tokens=400, tokenizer="cl100k_base",
+        text_key="page_content", _private_text_key="page_content", input_keys=["question"], keyword="tokens",
+        path="patterns", model="gpt",
+    )  # fmt: skip
+    assert not secrets_of(settings) - secrets_of(None)
 
 
 def test_an_error_that_is_its_own_cause_is_looked_at_once() -> None:

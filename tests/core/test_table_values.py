@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -40,6 +41,10 @@ ROWS = (
 
 def chunk(text, start=0, **more):
     return Chunk(id="c", document_id="d", position=0, start=start, end=start + len(text), text=text, **more)
+
+
+def cells_in(*chunks):
+    return [cell for each in chunks for table in tables_of(each) for cell in table.cells]
 
 
 def table_of(text, **more):
@@ -80,8 +85,7 @@ def test_cells_have_the_paths_of_their_row_and_column_and_stand_at_their_place()
 )
 def test_numbers_are_read_as_the_other_cells_and_the_language_have_them(cells, numbers, around) -> None:
     text = f"{around}\n\n| A | B |\n|-|-|\n" + "".join(f"| x | {cell} |\n" for cell in cells.split())
-    (table,) = tables_of(chunk(text))
-    assert [cell.number for cell in table.cells] == numbers
+    assert [cell.number for cell in cells_in(chunk(text))] == numbers
 
 
 @pytest.mark.parametrize(("text", "cells"), cases_of("cases_table_groups.txt"))
@@ -99,14 +103,10 @@ BALANCE = (
 def test_indents_tell_parts_of_groups_from_their_neighbours_in_slices_too(cut_at) -> None:
     lines = [f"| {label.replace('>', EM)} | {'' if label[-1] in ':YS)' else '1'} |\n" for label in BALANCE]
     text = "| | 2015 |\n|-|-|\n" + "".join(lines)
-    expected = [
-        ("LIABILITIES", "Current:", "Debt"),
-        ("LIABILITIES", "Current:", "Total current"),
-        ("LIABILITIES", "Other:", "Pensions"),
-        ("EQUITY", "Shares"),
-    ]
+    current, other = ("LIABILITIES", "Current:"), ("LIABILITIES", "Other:")
+    expected = [(*current, "Debt"), (*current, "Total current"), (*other, "Pensions"), ("EQUITY", "Shares")]
     start = text.rindex("|", 0, text.index(cut_at))
-    found = [cell.row for cell in tables_of(slice_of(chunk(text, kind="table"), start, len(text)))[0].cells]
+    found = [cell.row for cell in cells_in(slice_of(chunk(text, kind="table"), start, len(text)))]
     assert found == expected[-len(found) :]
     assert found[0][-1] == cut_at
 
@@ -158,14 +158,13 @@ def test_the_cells_of_the_chunks_of_a_table_are_those_of_the_table(rows, tokens)
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     text = "# T\n\n| | a › b | c |\n|---|---|---|\n" + "\n".join(lines) + "\n"
     document = Document(id="d", text=text, media_type="text/markdown")
+    cuts = (ChunkOptions(max_tokens=limit, min_tokens=1) for limit in (10_000, tokens))
     whole, pieces = (
         [
             (cell.row[-1], cell.column, cell.text, cell.start, cell.end)
-            for each in cut(document, outline(document), options=ChunkOptions(max_tokens=limit, min_tokens=1))
-            for table in tables_of(each)
-            for cell in table.cells
+            for cell in cells_in(*cut(document, outline(document), options=options))
         ]
-        for limit in (10_000, tokens)
+        for options in cuts
     )
     assume(all(count_tokens(line + "\n") <= tokens for line in lines))
     assert pieces == whole
@@ -175,41 +174,25 @@ def test_a_row_cut_inside_goes_on_below_its_label_and_in_its_column() -> None:
     row = f"| Cash \\| bank | {'first ' * 9}| {'second ' * 9}|\n"
     document = Document(id="d", text=f"# T\n\n| | a | b |\n|---|---|---|\n{row}", media_type="text/markdown")
     pieces = cut(document, outline(document), options=ChunkOptions(max_tokens=8, min_tokens=1))
-    cells = [
-        (cell.row, cell.column[0], cell.text.split())
-        for each in pieces
-        for table in tables_of(each)
-        for cell in table.cells
-    ]
-    assert {(row, column, word) for row, column, words in cells for word in words} == {
-        (("Cash | bank",), "a", "first"),
-        (("Cash | bank",), "b", "second"),
-    }
-    assert sum(len(words) for *_, words in cells) == 18
+    found = Counter((cell.row, cell.column[0], word) for cell in cells_in(*pieces) for word in cell.text.split())
+    assert found == {(("Cash | bank",), "a", "first"): 9, (("Cash | bank",), "b", "second"): 9}
 
 
 def test_a_question_finds_the_cell_of_its_row_and_period(tmp_path) -> None:
-    (tmp_path / "report.md").write_text(
-        f"# Report\n\n## Operations\n\n{HEAD}{ROWS}\n## Outlook\n\nWe expect growth in 2016.\n"
-    )
+    text, question = HEAD + ROWS, "What was operating income in 2014?"
+    report = f"# Report\n\n## Operations\n\n{text}\n## Outlook\n\nWe expect growth in 2016.\n"
+    (tmp_path / "report.md").write_text(report)
     with Library.open(tmp_path / "library.catena") as library:
         library.index([str(tmp_path / "report.md")])
-        found = library.cells("What was operating income in 2014?", k=2)
-        assert asyncio.run(library.acells("What was operating income in 2014?", k=2)) == found
-        best = found[0]
-        assert (best.cell.row, best.cell.column, best.cell.text) == (
-            ("Operating income",),
-            ("Year ended", "2014"),
-            "402",
-        )
-        assert best.citation == "Report › Operations, line 12"
-        assert len(found) == 2
-        assert library.cells("What was operating income in 2014?", k=0) == ()
-        text = f"{HEAD}{ROWS}"
+        found = library.cells(question, k=2)
+        assert asyncio.run(library.acells(question, k=2)) == found
+        cell = found[0].cell
+        assert (cell.row, cell.column, cell.text) == (("Operating income",), ("Year ended", "2014"), "402")
+        assert found[0].citation == "Report › Operations, line 12"
+        assert (len(found), library.cells(question, k=0)) == (2, ())
         pages = (0, text.index("| Operating income"))
         library.index([Document(id="pages", text=text, page_starts=pages, media_type="text/markdown")])
-        pages_of = {"Marketing": "page 1, line 5", "Operating income": "page 2, line 8"}
-        for label, place in pages_of.items():
+        for label, place in (("Marketing", "page 1, line 5"), ("Operating income", "page 2, line 8")):
             found = library.cells(f"{label} 2015", k=1, where={"document_id": "pages"})
             assert found[0].citation.endswith(place)
             assert found[0].hit.chunk.pages == (1, 2)
@@ -244,15 +227,13 @@ def test_a_question_finds_the_cell_of_its_document_row_and_time(tmp_path, chunks
         assert library.cells("total revenue", where={**of_halden, "kind": "figure"}) == ()
 
 
-SITES = """# Sites
-
-| No | Site | Quarter | Meter | Energy | Cost | Year |
-|---|---|---|---|---|---|---|
-| 41 | Lund | Q3 | SN0042 | 70 | 700 | 2022 |
-| 42 | Lund | Q1 | SN0041 | 71 | 710 | 2022 |
-| 43 | Lund | Q3 | SN0043 | 72 | 720 | 2023 |
-| 44 | Visby | Q3 | SN0044 | 73 | 730 | 2023 |
-"""
+SITES = (
+    "# Sites\n\n| No | Site | Quarter | Meter | Energy | Cost | Year |\n|---|---|---|---|---|---|---|\n"
+    "| 41 | Lund | Q3 | SN0042 | 70 | 700 | 2022 |\n"
+    "| 42 | Lund | Q1 | SN0041 | 71 | 710 | 2022 |\n"
+    "| 43 | Lund | Q3 | SN0043 | 72 | 720 | 2023 |\n"
+    "| 44 | Visby | Q3 | SN0044 | 73 | 730 | 2023 |\n"
+)
 BY_KEYS = {
     "cost in Lund in Q3 2023": "720",
     "energy of Visby in the third quarter": "73",
@@ -264,8 +245,7 @@ BY_KEYS = {
 
 
 def test_words_and_times_of_the_rest_of_its_row_tell_which_cell_is_meant() -> None:
-    ways = (Provenance(route=NAME_ROUTE, rank=1, score=1.0, view="SN0041"),)
-    hit = Hit(chunk(SITES, kind="table"), 1.0, ways)
+    hit = Hit(chunk(SITES, kind="table"), 1.0, named("SN0041"))
     found = {question: rank_cells(question, Ranking((hit,), Scale.RANK), k=1)[0] for question in BY_KEYS}
     assert {question: each.cell.text for question, each in found.items()} == BY_KEYS
     best = found["cost in Lund in Q3 2023"]
@@ -274,14 +254,14 @@ def test_words_and_times_of_the_rest_of_its_row_tell_which_cell_is_meant() -> No
     assert "43 › Lund › Q3 › SN0043 › 2023 › Cost: 720" in cell_lines(best).plain
 
 
-def hit_of(column, rows, *path, document="d", name=""):
+def named(name):
+    return (Provenance(route=NAME_ROUTE, rank=1, score=1.0, view=name),) if name else ()
+
+
+def hit_of(column, rows, *path, document="d", name="", **more):
     text = f"| |{column}|\n|{'-|' * (column.count('|') + 2)}\n{rows}"
-    ways = (Provenance(route=NAME_ROUTE, rank=1, score=1.0, view=name),) if name else ()
-    return Hit(
-        Chunk(id=text, document_id=document, position=0, start=0, end=len(text), text=text, path=path, kind="table"),
-        1.0,
-        ways,
-    )
+    found = replace(chunk(text, kind="table", path=path, **more), id=text, document_id=document)
+    return Hit(found, 1.0, named(name))
 
 
 @pytest.mark.parametrize(
@@ -289,8 +269,8 @@ def hit_of(column, rows, *path, document="d", name=""):
 )
 def test_a_title_names_a_period_unless_it_is_made_of_the_cover(title, expected) -> None:
     about = {"company": "Corvus", "form": "10-K", "period": "2022", "title": title, "source": "2023Q4.pdf"}
-    hit = hit_of("52 weeks ended January 28, 2023 | 52 weeks ended January 29, 2022", "|Sales|1|5|")
-    hit = replace(hit, chunk=replace(hit.chunk, metadata=about))
+    weeks = "52 weeks ended January 28, 2023 | 52 weeks ended January 29, 2022"
+    hit = hit_of(weeks, "|Sales|1|5|", metadata=about)
     assert rank_cells("sales fiscal 2022", Ranking((hit,), Scale.RANK), k=1)[0].cell.text == expected
 
 

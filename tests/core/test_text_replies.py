@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import repeat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -174,24 +176,13 @@ def test_integers_of_any_length_are_read():
 
 
 def test_a_reranker_that_never_ends_is_cut_and_complex_vectors_are_refused():
-    from itertools import repeat
+    def rows(texts):
+        return np.array([[1 + 1j, 0]] * len(texts))
 
-    class Endless:
-        identity = "endless"
-
-        def score(self, query, texts):
-            return repeat(0.5)
-
-    class Complex:
-        identity, dim = "complex", 2
-
-        def embed_documents(self, texts):
-            return np.array([[1 + 1j, 0]] * len(texts))
-
-        embed_query = embed_documents
-
-    services = Services(reranker=Endless(), embedder=Complex(), retry=Retry(attempts=1))
+    endless = SimpleNamespace(identity="endless", score=lambda query, texts: repeat(0.5))
+    embedder = SimpleNamespace(identity="complex", dim=2, embed_documents=rows, embed_query=rows)
+    services = Services(reranker=endless, embedder=embedder, retry=Retry(attempts=1))
     (scores,) = run(_asked(Rate(query="q", texts=("a", "b"))), services)
-    (rows,) = run(_asked(Embed(texts=("a",))), services)
+    (vectors,) = run(_asked(Embed(texts=("a",))), services)
     assert "more scores for 2 texts" in str(scores.error)
-    assert "complex" in str(rows.error)
+    assert "complex" in str(vectors.error)

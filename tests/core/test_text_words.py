@@ -79,7 +79,6 @@ def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_
 @pytest.mark.parametrize(
     ("data", "stated", "text", "encoding", "doubt"),
     [
-        (b"plain", "", "plain", "utf-8", ""),
         ("é".encode() * 10 + b"\xff", "", "é" * 10 + "\ufffd", "utf-8", "1 place is not UTF-8"),
         ("é".encode() * 20 + b"\xff\xff", "", "é" * 20 + "\ufffd" * 2, "utf-8", "2 places are not UTF-8"),
         ("aé".encode() + b"\xc3", "", "aé\ufffd", "utf-8", "1 place is not UTF-8"),  # cut inside a letter
@@ -87,7 +86,6 @@ def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_
         ("naïve café".encode("cp1252"), "klingon", "naïve café", "windows-1252", None),
         ("Привет, как дела?".encode("koi8_r"), "koi8-r", "Привет, как дела?", "koi8-r", ""),
         ("日本語の文書です".encode("iso2022_jp"), "", "日本語の文書です", "iso-2022-jp", ""),
-        ("汉字文本在这里".encode("hz"), "", "汉字文本在这里", "hz", "its encoding is a guess: hz"),
     ],
 )
 def test_bytes_are_read_in_the_encoding_that_fits_and_doubts_are_told(data, stated, text, encoding, doubt):
@@ -158,19 +156,13 @@ def test_names_inside_names(terms, text, all_in, longest):
     assert matcher.longest_in(text) == longest
 
 
-def test_a_lone_surrogate_is_no_obstacle():
-    assert TermMatcher(["\ud800 x"]).all_in("a \ud800-x b") == ("\ufffd x",)
-
-
-def test_a_matcher_crosses_the_border_between_processes():
-    matcher = pickle.loads(pickle.dumps(TermMatcher(["HX-200"])))
-    assert matcher.all_in("an HX-200") == ("hx 200",)
+def test_a_matcher_crosses_the_border_between_processes_and_a_lone_surrogate_is_no_obstacle():
+    matcher = pickle.loads(pickle.dumps(TermMatcher(["HX-200", "\ud800 x"])))
+    assert matcher.all_in("an HX-200 or \ud800-x b") == ("hx 200", "\ufffd x")
 
 
 def test_a_word_between_spaces_counts_as_much_as_a_character_and_its_pair() -> None:
-    for question, counts in (
-        ("设定 sudo", {"设": 1, "定": 1, "设定": 1, "sudo": 2}),
-        ("set sudo", {"set": 1, "sudo": 1}),
-    ):
+    both, one = {"设": 1, "定": 1, "设定": 1, "sudo": 2}, {"set": 1, "sudo": 1}
+    for question, counts in (("设定 sudo", both), ("set sudo", one)):
         asked = asked_words(question, ())
         assert known_words(asked, dict.fromkeys(counts, 1), 9) == {(word,): count for word, count in counts.items()}
