@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from retrieval_cases import chunk
 
 from catena import run
 from catena.effects import Search, Services, Step
 from catena.enrichment import (
+    LEDGER,
     Keywords,
     MadeViews,
-    ParentViews,
+    Moves,
     Summaries,
-    ViewChanges,
     ViewRecord,
-    add_views,
-    delete_views,
     divided_views,
-    replace_views,
+    record_key,
     views_of_parents,
+    written_by_model,
 )
-from catena.model import Chunk, Document, DuplicateDocumentError, ParameterError, ServiceError
-from catena.retrieval import FoundViews, rank_parents, search_kind
+from catena.model import Chunk, Document, ParameterError, View
+from catena.retrieval import FoundViews, rank_parents
 
 
 def test_own_views_come_first_in_one_order_and_others_as_they_are_given() -> None:
@@ -42,8 +43,7 @@ class Given:
 
     kind: str
     texts: Mapping[str, Sequence[str]]
-    asks_model = False
-    version = "1"
+    asks_model, version = False, "1"
 
     def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
         yield from ()
@@ -89,122 +89,64 @@ def test_parents_are_ranked_by_their_best_view_and_more_are_asked_for_until_k_ar
     assert {hit.provenance[0].route for hit in ranking.hits} == {"mine"}
 
 
-@pytest.mark.parametrize(
-    ("refuses", "obeys", "why"),
-    [
-        (False, True, None),
-        (False, False, "mine does not obey the filter on 'view'; searched without, and grouped by 'view'"),
-        (True, True, "mine was not searched by 'view' (no filters); searched without, and grouped by 'view'"),
-    ],
+# Records of what an index of views has written: nothing is lost on the way into a store and back.
+
+names = st.text(max_size=5)
+records = st.builds(
+    ViewRecord,
+    source=st.just("manual.md"),
+    fingerprint=names,
+    whole=st.booleans(),
+    parents=st.dictionaries(names, names, max_size=3),
+    views=st.lists(names, max_size=4, unique=True).map(tuple),
+    written=st.dictionaries(names, st.lists(st.tuples(names, names), max_size=2).map(tuple), max_size=2),
 )
-def test_a_filter_on_the_kind_that_does_not_work_is_told_and_more_views_are_grouped(
-    refuses: bool, obeys: bool, why: str | None
-) -> None:
-    asked: list[tuple[int, bool]] = []
-    index = ["raw 1", "summary 1", "raw 2", "summary 2"]
-
-    def ask(size: int, filtered: bool) -> Step[list[str]]:
-        yield from ()
-        asked.append((size, filtered))
-        if filtered and refuses:
-            raise ServiceError("mine", "no filters")
-        return [view for view in index if not (filtered and obeys) or view.startswith("summary")][:size]
-
-    def found(**how: bool) -> Step[tuple[list[str], bool, tuple[object, ...]]]:
-        request = Search(route="dense", query="q", k=2, view="summary")
-        of_kind = {"of_kind": lambda view: view.startswith("summary"), "store": "mine", "key": "view"}
-        return search_kind(request, 2, ask, **of_kind, instead="searched without", **{"filters": True, **how})
-
-    views, _, degraded = run(found(), Services())
-    assert views == ["summary 1", "summary 2"]
-    assert [part.why for part in degraded] == ([] if why is None else [why])
-    assert asked == [(2, True), *([] if why is None else [(4, False)])]
-    if refuses:
-        with pytest.raises(ServiceError):
-            run(found(strict=True), Services())
-    asked.clear()
-    assert run(found(filters=False), Services()) == (["summary 1", "summary 2"], False, ())
-    assert asked == [(4, False)]
 
 
-# An index in step.
+def test_a_record_by_hand() -> None:
+    record = ViewRecord(source="ä.md", parents={"p": "1"}, views=("v",), written={"m": (("keywords", "oil"),)})
+    assert record.to_json() == (
+        '{"source": "ä.md", "fingerprint": "", "whole": true, "parents": {"p": "1"}, "views": ["v"],'
+        ' "written": {"m": [["keywords", "oil"]]}}'
+    )
+    assert record.held == {"m": (View(chunk_id="", kind="keywords", text="oil", made="m"),)}
+    assert record_key(LEDGER, "ä.md").startswith("catena-views/")
+    assert record_key(LEDGER, "ä.md") != record_key(LEDGER, "b.md")
 
 
-@dataclass
-class Kept:
-    """An index of views and a store of parents in memory."""
-
-    where: str = "index"
-    version: str = "1"
-    known: dict[str, ViewRecord] = field(default_factory=dict)
-    made_of: list[str] = field(default_factory=list)
-    parents: dict[str, Chunk] = field(default_factory=dict)
-    views: set[str] = field(default_factory=set)
-
-    def records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
-        yield from ()
-        return {name: self.known[name] for name in sources if name in self.known}
-
-    def hash_of(self, parent: Chunk) -> str:
-        return f"{parent.position}: {parent.text}"
-
-    def made(self, source: str, parents: Sequence[Chunk], held: object) -> Step[tuple[ParentViews[str], dict]]:
-        self.made_of.append(source)
-        whole = Document(id=source, text="")
-        made = yield from views_of_parents(
-            whole, parents, ["raw"], (), lambda view, _: f"{view.chunk_id}: {view.text}", passage_tokens=9, model=""
-        )
-        return made, {view: view for found in made.views.values() for view in found}
-
-    def noted(self, record: ViewRecord) -> Step[None]:
-        yield from ()
-        self.known[record.source] = record
-
-    def forgotten(self, record: ViewRecord) -> Step[None]:
-        yield from ()
-        del self.known[record.source]
-
-    def parents_kept(self, parents: Mapping[str, Chunk]) -> Step[None]:
-        yield from ()
-        self.parents |= parents
-
-    def parents_dropped(self, ids: Sequence[str]) -> Step[None]:
-        yield from ()
-        for name in ids:
-            del self.parents[name]
-
-    def views_added(self, views: Mapping[str, str], *, again: bool) -> Step[int]:
-        yield from ()
-        assert again or not views.keys() & self.views
-        self.views |= views.keys()
-        return len(views)
-
-    def views_dropped(self, ids: Sequence[str]) -> Step[int]:
-        yield from ()
-        assert all(record.whole is False for record in self.known.values() if set(record.views) & set(ids))
-        self.views -= set(ids)
-        return len(ids)
+@given(records)
+def test_what_was_kept_is_read_as_it_was(record: ViewRecord) -> None:
+    assert ViewRecord.from_json(record.to_json(), "key") == record
 
 
-def test_only_what_changed_is_made_anew_and_what_only_moved_is_written_without() -> None:
-    stores = Kept()
-    first = {"d": {"a": chunk("a"), "b": chunk("b", position=1)}}
-    assert run(add_views(stores, first), Services()) == ViewChanges(views_added=2, parents_written=2)
-    with pytest.raises(DuplicateDocumentError):
-        run(add_views(stores, {"e": {"x": chunk("x")}, **first}), Services())
-    assert list(stores.known) == ["d"]  # nothing was changed
-    assert run(replace_views(stores, first), Services()) == ViewChanges(views_kept=2)
-    moved = {"d": {"a": chunk("a", position=4), "b": chunk("b", position=5)}}
-    assert run(replace_views(stores, moved), Services()) == ViewChanges(views_kept=2, parents_written=2)
-    assert stores.made_of == ["d"]
-    assert stores.known["d"].parents["a"].startswith("4")
-    changes = run(replace_views(stores, {"d": {"a": chunk("a")}}), Services())
-    changed = ViewChanges(views_deleted=1, views_kept=1, parents_written=1, parents_deleted=1)
-    assert (changes, stores.made_of, list(stores.parents), len(stores.views)) == (changed, ["d", "d"], ["a"], 1)
-    stores.version = "2"
-    run(replace_views(stores, {"d": {"a": chunk("a")}}), Services())
-    assert stores.made_of == ["d"] * 3
-    run(replace_views(stores, {"e": {"x": chunk("x")}}, ["d", "e"]), Services())
-    assert list(stores.known) == ["e"]  # `d` was read, and gave nothing
-    assert run(delete_views(stores, ["e", "unknown"]), Services()) == ViewChanges(views_deleted=1, parents_deleted=1)
-    assert (stores.known, stores.parents, stores.views) == ({}, {}, set())
+@given(records, records)
+def test_between_two_states_anything_of_both_may_stand(old: ViewRecord, new: ViewRecord) -> None:
+    both = old.and_then(new)
+    assert not both.whole
+    assert both.parents.keys() == old.parents.keys() | new.parents.keys()
+    assert sorted(both.views) == sorted({*old.views, *new.views})
+    assert all(both.written[made] == texts for made, texts in new.written.items())
+
+
+@given(records, records)
+def test_moves_lead_from_one_state_to_the_other(old: ViewRecord, new: ViewRecord) -> None:
+    moves = Moves.between(old, new)
+    assert {*old.views, *moves.views_added} - set(moves.views_deleted) == set(new.views)
+    parents = {**old.parents, **{name: new.parents[name] for name in moves.parents_written}}
+    assert {name: made for name, made in parents.items() if name not in moves.parents_deleted} == new.parents
+    parents, views = ((), ()) if new.whole else (tuple(new.parents), new.views)
+    nothing = Moves(parents_written=parents, views_added=views, views_deleted=(), parents_deleted=())
+    assert Moves.between(new, new) == nothing
+
+
+def test_of_equal_chunks_what_was_written_of_the_first_is_kept() -> None:
+    asked = (("a", "One?"), ("a", "Two?"), ("b", "One?"))
+    views = [View(chunk_id=name, kind="questions", text=text, made="m") for name, text in asked]
+    views.append(View(chunk_id="b", kind="keywords", text="oil"))
+    assert written_by_model(views) == {"m": (("questions", "One?"), ("questions", "Two?"))}
+
+
+@pytest.mark.parametrize("text", ["", "no record", "[]", '{"source": "a"}', '{"source": 1, "written": 2}', "null"])
+def test_what_is_no_record_is_named(text: str) -> None:
+    with pytest.raises(ParameterError, match=r"docstore\['key'\] must be a record of CatenaViewIndex"):
+        ViewRecord.from_json(text, "key")

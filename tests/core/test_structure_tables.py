@@ -63,16 +63,12 @@ def test_a_pipe_table_has_names_rows_and_where_they_stand() -> None:
     assert (found.header, found.rows) == (("a", "b", "c"), (("1|2", "two lines", ""), ("x", "y", "z")))
 
 
-@pytest.mark.parametrize(
-    ("row", "header"),
-    [
-        ("| | min | max | |", ("Quantity", "Supply min", "Supply max", "Unit")),
-        ("| | 1 | 3 | V |", SUPPLY),  # quantities
-        ("| Voltage | low | high | V |", SUPPLY),  # a label
-        ("| | min | | V |", SUPPLY),  # a gap
-    ],
-)
-def test_a_header_of_two_rows_is_joined_and_a_row_of_data_is_none(row: str, header: tuple[str, ...]) -> None:
+DATA_ROWS = ("| | 1 | 3 | V |", "| Voltage | low | high | V |", "| | min | | V |")
+
+
+@pytest.mark.parametrize("row", ["| | min | max | |", *DATA_ROWS])
+def test_a_header_of_two_rows_is_joined_and_quantities_a_label_or_a_gap_make_a_row_of_data(row: str) -> None:
+    header = SUPPLY if row in DATA_ROWS else ("Quantity", "Supply min", "Supply max", "Unit")
     text = f"| Quantity | Supply | | Unit |\n|---|---|---|---|\n{row}\n| Current | 1 | 3 | V |\n"
     found = table(text)
     assert (found.header, found.rows[-1]) == (header, ("Current", "1", "3", "V"))
@@ -158,15 +154,10 @@ def test_no_text_of_a_merged_cell_is_lost(data: st.DataObject, height: int, widt
 SPANS_OF = st.builds(
     "<{} colspan={} rowspan={}>".format, st.sampled_from(["td", "th"]), st.integers(0, 4), st.integers(0, 4)
 )
-html_pieces = st.lists(
-    st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"])
-    | SPANS_OF
-    | st.text("abcdef", min_size=1, max_size=4),
-    max_size=30,
-)
+TAGS = st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"])
 
 
-@given(html_pieces)
+@given(st.lists(TAGS | SPANS_OF | st.text("abcdef", min_size=1, max_size=4), max_size=30))
 def test_every_word_of_an_html_table_is_in_its_grid(pieces: list[str]) -> None:
     text = f"<table>{' '.join(pieces)}</table>\n"
     found = table(text)
@@ -251,6 +242,7 @@ def test_each_piece_of_a_long_table_has_its_own_labels_and_the_whole_header() ->
         assert (title, lead, names) == ("T", "Table 1. Long", "Q, Supply min, Supply max, Unit")
         assert listed == ", ".join(re.findall(r"row \d+", chunk.text))
     assert {chunk.metadata.get("table_header") for chunk in chunks[1:]} == {"Table 1. Long\n" + head.rstrip()}
+    assert ("table_header" in chunks[0].metadata, {chunk.kind for chunk in chunks}) == (False, {"table"})
     rows = "".join(f"<tr><td>row {number}<td>{number}</tr>" for number in range(40))
     (_, *others), _ = pieces(f"<table><thead><tr><th>Name<th>Number</tr></thead>{rows}</table>\n", 150)
     assert all(chunk.kind == "table" and chunk.text.startswith("<tr><td>row") for chunk in others)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from retrieval_cases import chunk
 
 from catena.effects import Services, run
-from catena.model import Chunk, ParameterError, Ranking, Scale
+from catena.model import ParameterError, Ranking, Scale
 from catena.retrieval.late_interaction import LateInteractionReranker
 from catena.testing.fakes import AngleEmbedder
 from catena_bench.baselines import SummaryTree, search_trees
@@ -16,21 +17,12 @@ from catena_bench.baselines.tree_search import leaf_of, parent_of
 def tree(name: str, leaves: dict[str, float], summary: float) -> tuple[SummaryTree, np.ndarray]:
     """One summary over leaves; a text is its angle in degrees, as `AngleEmbedder` reads it."""
     chunks = tuple(
-        Chunk(
-            id=each,
-            document_id=name,
-            position=place,
-            start=10 * place,
-            end=10 * place + len(str(angle)),
-            text=str(angle),
-        )
+        chunk(each, str(angle), document_id=name, position=place, start=10 * place)
         for place, (each, angle) in enumerate(leaves.items())
     )
-    below = [leaf_of(chunk) for chunk in chunks]
-    root = parent_of(below, str(summary))
-    nodes = (*below, root)
+    below = [leaf_of(each) for each in chunks]
     angles = np.radians([*leaves.values(), summary])
-    made = SummaryTree(document_id=name, nodes=nodes, chunks=chunks)
+    made = SummaryTree(document_id=name, nodes=(*below, parent_of(below, str(summary))), chunks=chunks)
     return made, np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
@@ -45,12 +37,8 @@ def found(k: int, way: str = "collapsed") -> Ranking:
 def test_the_best_nodes_of_all_trees_bring_their_leaves() -> None:
     ranking = found(4)  # the summary of "one" at 2 degrees, then c at 10, b at 30, the summary of "two" at 50
     assert [hit.chunk.id for hit in ranking.hits] == ["b", "a", "c", "d"]
-    assert [(hit.provenance[0].rank, hit.provenance[0].view) for hit in ranking.hits] == [
-        (1, "summary"),
-        (1, "summary"),
-        (2, "raw"),
-        (4, "summary"),
-    ]
+    ways = [(hit.provenance[0].rank, hit.provenance[0].view) for hit in ranking.hits]
+    assert ways == [(1, "summary"), (1, "summary"), (2, "raw"), (4, "summary")]
     assert ranking.scale is Scale.RANK
     assert [hit.chunk.id for hit in found(1).hits] == ["b"]
 
