@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,17 +15,21 @@ from catena.effects import Search, Services, Step
 from catena.enrichment import (
     LEDGER,
     Keywords,
-    MadeViews,
     Moves,
+    ParentViews,
     Summaries,
+    ViewChanges,
     ViewRecord,
+    add_views,
+    delete_views,
     divided_views,
     record_key,
+    replace_views,
     views_of_parents,
     written_by_model,
 )
-from catena.model import Chunk, Document, ParameterError, View
-from catena.retrieval import FoundViews, rank_parents
+from catena.model import Chunk, Document, DuplicateDocumentError, ParameterError, ServiceError, View
+from catena.retrieval import FoundViews, rank_parents, search_kind
 
 
 def test_own_views_come_first_in_one_order_and_others_as_they_are_given() -> None:
@@ -37,28 +41,9 @@ def test_own_views_come_first_in_one_order_and_others_as_they_are_given() -> Non
             divided_views(wrong, "llm")  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Given:
-    """Gives chunks views of its kind: those of their ids."""
-
-    kind: str
-    texts: Mapping[str, Sequence[str]]
-    asks_model, version = False, "1"
-
-    def make(self, chunks: Sequence[Chunk], title: str) -> Step[MadeViews]:
-        yield from ()
-        return MadeViews(texts=tuple(tuple(self.texts.get(each.id, ())) for each in chunks))
-
-
-def test_views_are_numbered_by_parent_and_kind_and_blank_ones_are_left_out() -> None:
-    makers = [Given("own", {"a": ["x", "y"], "b": ["x"]}), Given("other", {"a": ["x"]})]
-    step = views_of_parents(
-        Document(id="d", text=""), [chunk("a", "A"), chunk("b", " ")], ["raw"], makers,
-        lambda view, number: (view.kind, view.text, number), passage_tokens=9, model="",
-    )  # fmt: skip
-    assert run(step, Services()).views == {
-        "a": (("raw", "A", 0), ("own", "x", 0), ("own", "y", 1), ("other", "x", 0)), "b": (("own", "x", 0),)
-    }  # fmt: skip
+def done(value: Any) -> Step[Any]:
+    yield from ()
+    return value
 
 
 # Rankings of parents.
@@ -66,16 +51,14 @@ def test_views_are_numbered_by_parent_and_kind_and_blank_ones_are_left_out() -> 
 
 def search(*views: tuple[str, float], asked: list[int]):
     def find(request: Search) -> Step[FoundViews[str]]:
-        yield from ()
         asked.append(request.k)
-        return FoundViews(views=views[: request.k], all=request.k >= len(views))
+        return done(FoundViews(views=views[: request.k], all=request.k >= len(views)))
 
     return find
 
 
 def parents_of(views: Sequence[str]) -> Step[tuple[list[Chunk | None], tuple[()]]]:
-    yield from ()
-    return [None if view.startswith("?") else chunk(view[0]) for view in views], ()
+    return done(([None if view.startswith("?") else chunk(view[0]) for view in views], ()))
 
 
 def test_parents_are_ranked_by_their_best_view_and_more_are_asked_for_until_k_are_there() -> None:
@@ -87,6 +70,109 @@ def test_parents_are_ranked_by_their_best_view_and_more_are_asked_for_until_k_ar
     found = [(hit.chunk.id, hit.score, hit.provenance[0].rank, hit.provenance[0].view) for hit in ranking.hits]
     assert found == [("a", 0.9, 1, "raw"), ("b", 0.7, 4, "raw")]
     assert {hit.provenance[0].route for hit in ranking.hits} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("refuses", "obeys", "why"),
+    [
+        (False, True, None),
+        (False, False, "mine does not obey the filter on 'view'; searched without, and grouped by 'view'"),
+        (True, True, "mine was not searched by 'view' (no filters); searched without, and grouped by 'view'"),
+    ],
+)
+def test_a_filter_on_the_kind_that_does_not_work_is_told_and_more_views_are_grouped(refuses, obeys, why) -> None:
+    asked: list[tuple[int, bool]] = []
+
+    def ask(size: int, filtered: bool) -> Step[list[str]]:
+        asked.append((size, filtered))
+        if filtered and refuses:
+            raise ServiceError("mine", "no filters")
+        index = ["raw 1", "summary 1", "raw 2", "summary 2"]
+        return done([view for view in index if not (filtered and obeys) or view.startswith("summary")][:size])
+
+    def found(filters: bool = True, strict: bool = False) -> tuple[list[str], bool, tuple[Any, ...]]:
+        request = Search(route="dense", query="q", k=2, view="summary")
+        told: dict[str, Any] = {"store": "mine", "key": "view", "instead": "searched without"}
+        is_kind = lambda view: view.startswith("summary")  # noqa: E731
+        return run(search_kind(request, 2, ask, is_kind, filters=filters, strict=strict, **told), Services())
+
+    views, _, degraded = found()
+    assert (views, [part.why for part in degraded]) == (["summary 1", "summary 2"], [why] if why else [])
+    assert asked == [(2, True), (4, False)][: 2 if why else 1]
+    if refuses:
+        with pytest.raises(ServiceError):
+            found(strict=True)
+    asked.clear()
+    assert (found(filters=False), asked) == ((["summary 1", "summary 2"], False, ()), [(4, False)])
+
+
+# An index in step.
+
+
+class Kept:
+    """An index of views and a store of parents in memory."""
+
+    where, version = "index", "1"
+
+    def __init__(self) -> None:
+        self.known: dict[str, ViewRecord] = {}
+        self.parents: dict[str, Chunk] = {}
+        self.made_of, self.views = list[str](), set[str]()
+
+    def records(self, sources: Sequence[str]) -> Step[dict[str, ViewRecord]]:
+        return done({name: self.known[name] for name in sources if name in self.known})
+
+    def hash_of(self, parent: Chunk) -> str:
+        return f"{parent.position}: {parent.text}"
+
+    def made(self, source: str, parents: Sequence[Chunk], held: object) -> Step[tuple[ParentViews[str], dict]]:
+        self.made_of.append(source)
+        whole, named = Document(id=source, text=""), lambda view, number: f"{view.chunk_id}{number}: {view.text}"
+        made = yield from views_of_parents(whole, parents, ["raw"], (), named, passage_tokens=9, model="")
+        return made, {view: view for found in made.views.values() for view in found}
+
+    def noted(self, record: ViewRecord) -> Step[None]:
+        return done(self.known.update({record.source: record}))
+
+    def forgotten(self, record: ViewRecord) -> Step[None]:
+        return done(self.known.pop(record.source))
+
+    def parents_kept(self, parents: Mapping[str, Chunk]) -> Step[None]:
+        return done(self.parents.update(parents))
+
+    def parents_dropped(self, ids: Sequence[str]) -> Step[None]:
+        return done([self.parents.pop(name) for name in ids])
+
+    def views_added(self, views: Mapping[str, str], *, again: bool) -> Step[int]:
+        assert again or not views.keys() & self.views
+        return done((self.views.update(views), len(views))[1])
+
+    def views_dropped(self, ids: Sequence[str]) -> Step[int]:
+        return done((self.views.difference_update(ids), len(ids))[1])
+
+
+def test_only_what_changed_is_made_anew_and_what_only_moved_is_written_without() -> None:
+    stores = Kept()
+    first = {"d": {"a": chunk("a"), "b": chunk("b", position=1), "c": chunk("c", " ", position=2)}}
+    added = run(add_views(stores, first), Services())
+    assert added == ViewChanges(views_added=2, parents_written=3)  # nothing is said under a blank text
+    with pytest.raises(DuplicateDocumentError):
+        run(add_views(stores, {"e": {"x": chunk("x")}, **first}), Services())
+    assert list(stores.known) == ["d"]  # nothing was changed
+    assert run(replace_views(stores, first), Services()) == ViewChanges(views_kept=2)
+    moved = {"d": {"a": chunk("a", position=4), "b": chunk("b", position=5), "c": chunk("c", " ", position=6)}}
+    assert run(replace_views(stores, moved), Services()) == ViewChanges(views_kept=2, parents_written=3)
+    assert (stores.made_of, stores.known["d"].parents["a"]) == (["d"], "4: x")
+    changes = run(replace_views(stores, {"d": {"a": chunk("a")}}), Services())
+    changed = ViewChanges(views_deleted=1, views_kept=1, parents_written=1, parents_deleted=2)
+    assert (changes, stores.made_of, list(stores.parents), stores.views) == (changed, ["d", "d"], ["a"], {"a0: x"})
+    stores.version = "2"
+    run(replace_views(stores, {"d": {"a": chunk("a")}}), Services())
+    assert stores.made_of == ["d"] * 3
+    run(replace_views(stores, {"e": {"x": chunk("x")}}, ["d", "e"]), Services())
+    assert list(stores.known) == ["e"]  # `d` was read, and gave nothing
+    assert run(delete_views(stores, ["e", "unknown"]), Services()) == ViewChanges(views_deleted=1, parents_deleted=1)
+    assert (stores.known, stores.parents, stores.views) == ({}, {}, set())
 
 
 # Records of what an index of views has written: nothing is lost on the way into a store and back.
