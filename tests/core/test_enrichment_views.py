@@ -316,6 +316,18 @@ def test_options_that_only_a_model_obeys_are_refused():
             maker(by="offline", **options)
 
 
+def test_each_number_has_its_least():
+    common = {"part_tokens": 1, "max_tokens": 1}
+    more = ((Summaries, {"over_tokens": 0, "sentences": 1}), (Keywords, {"words": 1}), (Questions, {"count": 1}))
+    for maker, least in ((maker, common | own) for maker, own in more):
+        for name, value in least.items():
+            assert getattr(maker(**{name: value}), name) == value
+            with pytest.raises(ParameterError, match=name):
+                maker(**{name: value - 1})
+    with pytest.raises(ParameterError, match="words"):
+        Summaries(words=-1)
+
+
 # what is taken over
 
 

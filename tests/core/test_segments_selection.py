@@ -39,6 +39,7 @@ from catena.segments import (
     within_budget,
 )
 from catena.segments.params import PENALTY_LENGTHS
+from catena.segments.selection import exact_values
 from catena.segments.sequence import neighbour_bonus
 from conftest import needs_data
 
@@ -398,6 +399,12 @@ def test_a_segment_worth_exactly_the_minimum_is_taken(select: Any) -> None:
     assert select(track([[0.1, 0.2]]), limits(2, 2, 0.1 + 0.2)) == (SelectedSegment(0, 2, 0.1 + 0.2, 0),)
     assert select(track([[0.1, 0.2]]), limits(2, 2, nextafter(0.1 + 0.2, 1.0))) == ()
     assert select(track([[0.1, 0.2]]), limits(2, 2, 0.3000001)) == () == select(track([[0.5]]), limits(1, 1, 0.51))
+    assert select(track([[]]), limits(3, 3)) == () == select(track([[-0.1, -0.2]]), limits(3, 3, -5))
+
+
+def test_a_segment_is_worth_nothing_to_a_query_that_would_not_begin_or_end_there() -> None:
+    values, queries = exact_values(track([[-0.1, 0.9], [0.3, 0.2]]), np.array([0, 1]), np.array([2, 2]))
+    assert (values.tolist(), queries.tolist()) == ([0.5, 0.9], [1, 0])
 
 
 # Against the reference.

@@ -87,8 +87,13 @@ def test_the_best_breaks_of_a_small_case_by_hand():
     assert best_breaks([9.0, 1.0, 5.0, 1.0, 9.0], [1] * 6, shortest=2, longest=3) == [3]
     assert best_breaks([9.0, 3.0, 5.0, 3.0, 9.0], [1] * 6, shortest=2, longest=3) == [2, 4]
     assert best_breaks([9.0, 1.0, 5.0, 9.0], [1] * 5, shortest=2, longest=3) == [3]
-    assert best_breaks([1.0, 1.0], [1, 9, 1], shortest=2, longest=4) == [1, 2]  # a table alone, and what is beside it
-    assert best_breaks([], [], shortest=1, longest=1) == []
+    for gains, sizes, limits, breaks in (  # limits go before gains, and the longest before the shortest
+        ([-5.0] * 5, [1] * 6, (0, 6), []), ([-5.0, -4.0, -5.0], [1] * 4, (1, 3), [2]), ([5.0], [1, 1], (2, 2), []),
+        ([1.0, 1.0], [1, 9, 1], (2, 4), [1, 2]),  # a table alone, and what is beside it
+        ([5.0], [1, 1], (1, 1), [1]), ([], [3], (1, 1), []), ([], [], (1, 1), []),
+        ([0.0, 0.0, 0.0], [1] * 4, (1, 2), [2]),  # equal: the longer run at the end
+    ):  # fmt: skip
+        assert best_breaks(gains, sizes, shortest=limits[0], longest=limits[1]) == breaks
 
 
 def value(breaks, gains: Sequence[int], sizes: Sequence[int], limits: tuple[int, int]) -> tuple[int, int] | None:
