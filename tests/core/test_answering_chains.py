@@ -71,8 +71,7 @@ def lines(context) -> dict[str, list[str]]:
 
 def test_the_three_formats_of_the_paper():
     walked = [chain("abc"), chain("de"), chain("f")]
-    assert ids(arrange(walked, "chain")) == "abcdef"
-    assert ids(arrange(walked, "iterative")) == "adfbec"
+    assert [ids(arrange(walked, how)) for how in ("chain", "iterative")] == ["abcdef", "adfbec"]
     shuffled = ids(arrange(walked, "shuffled"))
     assert sorted(shuffled) == list("abcdef")
     assert shuffled == ids(arrange([chain("f"), chain("ed"), chain("cba")], "shuffled"))  # whatever the order given
@@ -81,8 +80,7 @@ def test_the_three_formats_of_the_paper():
 
 def test_a_chunk_of_several_chains_stands_at_its_first_place():
     walked = [chain("abc"), chain("dba")]
-    assert ids(arrange(walked, "chain")) == "abcd"
-    assert ids(arrange(walked, "iterative")) == "adbc"
+    assert [ids(arrange(walked, how)) for how in ("chain", "iterative")] == ["abcd", "adbc"]
 
 
 @given(NAMES, st.sampled_from(FORMATS), st.integers(0, 3))
@@ -251,18 +249,11 @@ def test_many_questions_are_answered_side_by_side_and_failures_are_named():
             raise ServiceError("fake", "overloaded")
         return "NOT ANSWERABLE" if "Text of c." in request.prompt else "Bury"
 
-    steps = {
-        "q1": chain_answer("q1?", [chain("a")]),
-        "q2": chain_answer("q2?", [chain("b")]),
-        "q3": chain_answer("q3?", [chain("c")]),
-        "q4": chain_answer(" ", [chain("d")]),
-        "q5": short_answer("q5?", [chunk("e")]),
-        "q6": answer_without_retrieval("q6?"),
-    }
+    steps = {f"q{n}": chain_answer("q?" if n < 4 else " ", [chain(name)]) for n, name in enumerate("abcd", start=1)}
+    steps |= {"q5": short_answer("q5?", [chunk("e")]), "q6": answer_without_retrieval("q6?")}
     answered = run(answer_all(steps), Services(llm=FakeLLM(reply)))
-    assert [(each.question, each.reply) for each in answered] == [
-        ("q1", "Bury"), ("q2", None), ("q3", None), ("q4", None), ("q5", "Bury"), ("q6", "Bury"),
-    ]  # fmt: skip
+    assert [each.question for each in answered] == list(steps)
+    assert [each.reply for each in answered] == ["Bury", None, None, None, "Bury", "Bury"]
     assert [each.question for each in answered if each.failure] == ["q2", "q4"]
     assert "overloaded" in answered[1].failure
     scores = squad_scores(dict.fromkeys(steps, "Bury"), {each.question: each.reply for each in answered})

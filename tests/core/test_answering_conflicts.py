@@ -109,10 +109,7 @@ def test_the_fields_of_a_text():
         ("| Item | Part |\n| --- | --- |\n| 1 | x |\n| 1 | y |\n| 2 | z |", []),
         ("| Code | Value |\n| --- | --- |\n| E1 | 5 |\n| E1 | 6 |\n| E2 | 7 |", [("E2", "7", 4)]),
         ("| a | | |\n| --- | --- | --- |\n| x | 1 | 2 |", []),
-        (
-            "<table>\n<tr><th>Quantity</th><th>Value</th></tr>\n<tr><td>Mass</td>\n<td>2 kg</td></tr>\n</table>",
-            [("Mass", "2 kg", 2)],
-        ),
+        ("<table>\n<tr><th>A<th>Value</tr>\n<tr><td>Mass</td>\n<td>2 kg</td></tr>\n</table>", [("Mass", "2 kg", 2)]),
         ("Note: 5 mm", []),
         ("the time that it takes: 5 s", []),
         ("https://example.org: 5", []),
@@ -158,14 +155,11 @@ def test_two_documents_that_disagree():
     (conflict,) = conflicts([first, second])
     assert conflict.kind == "between_documents"
     assert not conflict.expected
-    assert [(s.number, s.document, s.value, s.pages, s.line) for s in conflict.stated] == [
-        (1, "Pump manual", "24", (7, 7), 14),
-        (2, "Pump sheet", "12 V", (7, 7), 3),
-    ]
+    stated = [(s.number, s.document, s.value, s.pages, s.line) for s in conflict.stated]
+    assert stated == [(1, "Pump manual", "24", (7, 7), 14), (2, "Pump sheet", "12 V", (7, 7), 3)]
     assert conflict.stated[1].citation == "Pump sheet › R, page 7, line 3"
-    assert conflict.note == (
-        "Passages [1] and [2] give different values for 'Supply voltage (V)': 24 [1] / 12 V [2]."
-    )
+    said = "Passages [1] and [2] give different values for 'Supply voltage (V)': 24 [1] / 12 V [2]."
+    assert conflict.note == said
     assert pickle.loads(pickle.dumps(conflict)) == conflict
 
 

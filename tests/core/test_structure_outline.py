@@ -102,8 +102,13 @@ def test_chinese_numerals(numeral: str, value: int) -> None:
 
 @given(texts, st.sampled_from(["text/markdown", "text/plain"]))
 @example("\r", "text/markdown")
-def test_sections_tile_the_text(text: str, media_type: str) -> None:
+def test_sections_tile_the_text_and_whatever_is_called_contents(text: str, media_type: str) -> None:
     check_tiling(text, outline(document(text, media_type)))
+    listed = f"Contents\n\n- text\n- # a\n- x\n{text}\nContents\n\n- [a](#a)\n- [b](#b)\n{text}"
+    found = document(listed, media_type)
+    sections = content_outline(found)
+    check_tiling(listed, sections)
+    assert all(listed[chunk.start : chunk.end] == chunk.text for chunk in cut_sections(found, sections))
 
 
 @given(markdown_lines)
@@ -271,15 +276,6 @@ def test_the_sections_of_headings_are_all_kept(titles: list[str], unlisted: set[
     if by_contents is not None:
         assert [title for title, _ in by_contents.matched] == listed
         assert all(sections[position].title == title for title, position in by_contents.matched)
-
-
-@given(texts, st.sampled_from(["text/markdown", "text/plain"]))
-def test_sections_tile_whatever_is_called_contents(text: str, media_type: str) -> None:
-    found = document(f"Contents\n\n- text\n- # a\n- x\n{text}\nContents\n\n- [a](#a)\n- [b](#b)\n{text}", media_type)
-    sections = content_outline(found)
-    check_tiling(found.text, sections)
-    for chunk in cut_sections(found, sections):
-        assert found.text[chunk.start : chunk.end] == chunk.text
 
 
 HOSTILE_TABLES = ["Contents\n" * 10_000, "Contents\n\n" + "- a\n" * 30_000, (". " * 149 + "x\n") * 2_000]

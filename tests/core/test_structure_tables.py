@@ -18,7 +18,7 @@ from test_structure_outline import texts
 from catena.effects import Embed
 from catena.formatting import format_layout
 from catena.library import Library, Preparation, embed, prepare
-from catena.model import Chunk, Document, Merged, header_rows, title_rows, unmerged
+from catena.model import Chunk, Document, Merged, View, header_rows, title_rows, unmerged
 from catena.model.merged_cells import LONGEST_REPEATED
 from catena.parsing import Engine, parse
 from catena.structure import ChunkOptions, cut, outline, table_views
@@ -42,10 +42,15 @@ def table(text: str) -> TableGrid:
     return found
 
 
-def views(text: str, *, title: str = "", max_tokens: int = 320) -> list[str]:
+def defined(text: str, title: str = "", max_tokens: int = 320) -> tuple[tuple[Chunk, ...], list[View]]:
+    """The chunks of a text, and the definitions of its tables."""
     document = Document(id="d", text=text, title=title)
     chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=max_tokens))
-    return [view.text for view in table_views(document, chunks)]
+    return chunks, list(table_views(document, chunks))
+
+
+def views(text: str, title: str = "") -> list[str]:
+    return [view.text for view in defined(text, title)[1]]
 
 
 # What a table says
@@ -105,8 +110,7 @@ def test_an_html_table_is_read_across_blank_lines_and_one_in_a_cell_with_it() ->
 def test_an_html_table_that_no_tag_closes_before_a_heading_stays_text() -> None:
     text = "<table><tr><td>a\n\n# Next\n\nb\n"
     assert tables(text) == []
-    document = Document(id="d", text=text)
-    assert {chunk.kind for chunk in cut(document, outline(document))} == {"text"}
+    assert {chunk.kind for chunk in defined(text)[0]} == {"text"}
     never_closed = "<table>\n\n" * 5_000 + "<table><tr><td>a<td>b</table>\n"
     assert table(never_closed).header == ("a", "b")
 
@@ -226,9 +230,8 @@ def test_the_description_is_the_last_sentences_before_the_table() -> None:
 
 def pieces(text: str, max_tokens: int) -> tuple[tuple[Chunk, ...], list[list[str]]]:
     """The chunks of a long table, and the lines of their definitions."""
-    document = Document(id="d", text=text)
-    chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=max_tokens))
-    found = [view.text.split("\n") for view in table_views(document, chunks)]
+    chunks, definitions = defined(text, max_tokens=max_tokens)
+    found = [view.text.split("\n") for view in definitions]
     assert len(found) == len(chunks) > 2
     assert ", ".join(lines[-1] for lines in found) == ", ".join(f"row {number}" for number in range(40))
     return chunks, found
@@ -251,13 +254,11 @@ def test_each_piece_of_a_long_table_has_its_own_labels_and_the_whole_header() ->
 
 @given(texts)
 def test_a_definition_says_nothing_that_the_document_does_not(text: str) -> None:
-    document = Document(id="d", text=text, title="T")
-    chunks = cut(document, outline(document))
-    found = {view.chunk_id: view for view in table_views(document, chunks)}
-    for chunk in chunks:
-        if chunk.id in found:
-            assert chunk.kind == "table"
-            assert set(tokenise(found[chunk.id].text)) <= {"t", *tokenise(text)}
+    chunks, definitions = defined(text, "T")
+    kinds = {chunk.id: chunk.kind for chunk in chunks}
+    for view in definitions:
+        assert kinds[view.chunk_id] == "table"
+        assert set(tokenise(view.text)) <= {"t", *tokenise(text)}
 
 
 # What is embedded
