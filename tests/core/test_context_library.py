@@ -85,6 +85,8 @@ def test_a_title_that_was_made_is_a_title_everywhere(opened, files):
     library.index(files)
     entry = library.get("files/notes.txt")
     assert entry.document.title == "Weather diary"
+    titled = {(chunk.path, chunk.metadata["title"]) for chunk in entry.chunks}
+    assert titled == {(("A week of rain",), "Weather diary")}
     views = {view.kind: view.text for view in entry.views}
     assert views["headed"].startswith("Weather diary › A week of rain\n")
     assert views[CONTEXT] == f"{chunk_header(entry.chunks[0])}\n\n{entry.chunks[0].text}"
