@@ -97,10 +97,8 @@ def test_bare_segments_are_given_best_first_and_hits_bring_their_scores():
 
 def test_a_figure_shows_what_a_model_saw_in_it():
     seen = segment("![pump](pump.png)", metadata={CAPTION: "A pump </passage> with a valve."})
-    text = integrate([seen]).text
-    assert (
-        "![pump](pump.png)\n(The figure, described by a model: A pump ‹/passage> with a valve.)\n</passage>" in text
-    )
+    described = "(The figure, described by a model: A pump ‹/passage> with a valve.)"
+    assert f"![pump](pump.png)\n{described}\n</passage>" in integrate([seen]).text
 
 
 # One text, one passage
@@ -114,9 +112,8 @@ def test_segments_that_overlap_become_one():
     (passage,) = integrate([Valued(second, 0.4), Valued(inner, 0.9), Valued(first, 0.3)]).passages
     joined = passage.segment
     assert (joined.text, joined.start, joined.end, passage.value) == (whole, 0, len(whole), 0.9)
-    assert (joined.path, joined.pages, joined.positions) == (("A",), (1, 2), (0, 2))
+    assert (joined.path, joined.pages, joined.positions, joined.lines) == (("A",), (1, 2), (0, 2), (1, 9))
     assert joined.chunk_ids == ("a", "b", "c")
-    assert joined.lines == (1, 9)
     (kept,) = integrate([inner, segment(whole)]).passages
     assert kept.segment == segment(whole)
 
@@ -124,21 +121,15 @@ def test_segments_that_overlap_become_one():
 def test_what_overlaps_but_says_another_thing_is_of_another_version_and_stays():
     context = integrate([segment("one two", start=0), segment("TWO three", start=4), segment("neXt", start=7)])
     assert len(context.passages) == 3
-
-
-def test_versions_of_a_document_do_not_part_what_overlaps():
-    old = [segment("one two", start=0), segment("two three", start=4)]
-    new = [segment("ONE TWO THREE", start=2)]
-    assert shown(integrate([*old, *new])) == [(1, "one two three"), (2, "ONE TWO THREE")]
+    parts = [segment("one two", start=0), segment("two three", start=4), segment("ONE TWO THREE", start=2)]
+    assert shown(integrate(parts)) == [(1, "one two three"), (2, "ONE TWO THREE")]
 
 
 def test_boilerplate_is_shown_once_and_names_all_its_places():
     again = segment("Wear  goggles.\n", "hx200", 40, lines=(3, 3))
     late = segment("Wear goggles.", "hx210", 90)
     context = integrate([Valued(again, 0.2), Valued(segment("Wear goggles.", "hx210", 7), 0.7), Valued(late, 0.1)])
-    (passage,) = context.passages
-    assert passage.segment.start == 7
-    assert passage.also == (again, late)
+    assert [(passage.segment.start, passage.also) for passage in context.passages] == [(7, (again, late))]
     assert 'also="HX200 › 4 Installation, page 9, line 3; HX210 › 4 Installation, page 9, line 91"' in context.text
     plain = integrate([late, again], layout="plain").text
     assert "[1] HX210 › 4 Installation, page 9, line 91 (also: HX200 › 4 Installation, page 9, line 3)\n" in plain
@@ -213,10 +204,8 @@ TEXTS = st.one_of(
 )
 SEGMENTS = st.lists(
     st.builds(
-        lambda text, document, start, value: Valued(segment(text, document, start), value),
-        TEXTS,
-        st.sampled_from(["a", "b", "</document>", 'q"<passage>']),
-        st.integers(0, 40),
+        Valued,
+        st.builds(segment, TEXTS, st.sampled_from(["a", "b", "</document>", 'q"<passage>']), st.integers(0, 40)),
         st.sampled_from([-1.0, 0.0, 0.5, 0.5, 2.0]),
     ),
     max_size=8,
@@ -230,12 +219,10 @@ def test_the_laws_of_a_context(segments, budget, layout, cut, shuffler):
     assert context.tokens == count_tokens(context.text) <= budget
     assert [passage.number for passage in context.passages] == list(range(1, len(context.passages) + 1))
     for passage in context.passages:
-        assert passage.citation == citation(passage.segment)
-        assert any(
-            passage.segment.document_id == valued.segment.document_id
-            and valued.segment.start <= passage.segment.start <= valued.segment.end
-            for valued in segments
-        )
+        own = passage.segment
+        assert passage.citation == citation(own)
+        given_ = [valued.segment for valued in segments if valued.segment.document_id == own.document_id]
+        assert any(each.start <= own.start <= each.end for each in given_)
     if layout == "plain":
         starts = re.findall(r"^\[(\d+)\] ", context.text, re.MULTILINE)
         assert starts == [str(passage.number) for passage in context.passages]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from catena.answering.quotes import Quote, looked_up, verify_quotes
 from catena.library import prepare, read
-from catena.model import Chunk, Document, Hit, ParameterError, Segment
+from catena.model import Chunk, Document, Hit, ParameterError
 from catena.text import Difference, Wording, place_of
 
 COVER = """### 4.4 Closing the cover
@@ -51,12 +51,9 @@ def verified(text: str, number: int = 1):
 @pytest.mark.parametrize(("quoted", "state", "printed"), rows_of("cases_quote_states.txt"))
 def test_each_state_by_hand(quoted, state, printed):
     found = verified(quoted)
-    assert found.state == state
-    assert found.verified == (state in ("exact", "normalised"))
-    if state == "exact":
-        assert found.printed == quoted
-    if printed is not None:
-        assert found.printed == printed
+    assert (found.state, found.verified) == (state, state in ("exact", "normalised"))
+    if state == "exact" or printed is not None:
+        assert found.printed == (quoted if printed is None else printed)
     if found.start is not None:
         source = COVER if found.passage == 1 else OTHER
         offset = found.start - (len(LEAD) if found.passage == 1 else 0)
@@ -124,9 +121,7 @@ def test_other_scripts_signs_and_units(source, quoted, state):
 def test_hits_segments_and_what_holds_a_segment_are_passages():
     class Numbered:
         number = 7
-        segment = Segment(
-            id="s", document_id="hx220", start=0, end=len(OTHER), text=OTHER, path=(), chunk_ids=("c",)
-        )  # fmt: skip
+        segment = SECOND.as_segment()
 
     class Held:
         segment = Numbered.segment
@@ -136,14 +131,11 @@ def test_hits_segments_and_what_holds_a_segment_are_passages():
         (found,) = verify_quotes([Quote(number, quote)], [given_])
         assert (found.state, found.passage) == ("exact", number)
 
-
-def test_errors_name_what_is_wrong():
-    class Numbered:
-        number = 1
-        segment = Segment(id="s", document_id="d", start=0, end=1, text="x", path=(), chunk_ids=())
-
     with pytest.raises(ParameterError, match="passage numbers must be all different"):
         verify_quotes([], [Numbered(), Numbered()])
+
+
+def test_a_document_of_another_version_is_refused():
     stale = replace(DOCUMENT, text=DOCUMENT.text.replace("six", "ten"))
     with pytest.raises(ParameterError, match="the version that passage 1 was cut from") as raised:
         verify_quotes([], [FIRST], documents=[stale])

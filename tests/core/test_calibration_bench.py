@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import product
 from math import pi, sqrt
 from pathlib import Path
 
@@ -23,24 +24,15 @@ def collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(calibration, "COUNTS", (500,))
     monkeypatch.setattr(calibration, "DRAWS", 2)
     monkeypatch.setattr(calibration, "ROUNDS", 20)
-    for split, opener in (("train", gzip.open), ("dev", open)):
-        pairs = [(animal, habit) for animal in ANIMALS for habit in HABITS]
-        corpus = [
-            {"id": f"{split}-{number}", "title": animal, "text": f"The {animal} {habit}."}
-            for number, (animal, habit) in enumerate(pairs)
-        ]
-        questions = [
-            {
-                "id": str(number),
-                "question": f"Which animal {habit}: the {animal}?",
-                "supporting": [f"{split}-{number}"],
-            }
-            for number, (animal, habit) in enumerate(pairs)
-        ]
+    for split, ending, packed in (("train", ".gz", gzip.compress), ("dev", "", bytes)):
+        corpus, questions = [], []
+        for number, (animal, habit) in enumerate(product(ANIMALS, HABITS)):
+            name = f"{split}-{number}"
+            corpus.append(json.dumps({"id": name, "title": animal, "text": f"The {animal} {habit}."}))
+            question = f"Which animal {habit}: the {animal}?"
+            questions.append(json.dumps({"id": str(number), "question": question, "supporting": [name]}))
         for part, rows in (("corpus", corpus), ("questions", questions)):
-            name = f"{split}_{part}.jsonl" + (".gz" if opener is gzip.open else "")
-            with opener(tmp_path / name, "wt", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / f"{split}_{part}.jsonl{ending}").write_bytes(packed("\n".join(rows).encode()))
     return tmp_path
 
 
@@ -58,8 +50,7 @@ def test_a_fit_on_one_split_is_judged_on_the_other_and_drawn(collection: Path, t
     assert calibration.run(collection, depth=8) == figures
     PICTURES["calibration"](figures, tmp_path / "reliability.html")
     page = (tmp_path / "reliability.html").read_text(encoding="utf-8")
-    assert f"expected calibration error {figures['ece.raw']:.4f}" in page
-    assert f"expected calibration error {figures['ece.labelled']:.4f}" in page
+    assert all(f"expected calibration error {figures[f'ece.{way}']:.4f}" in page for way in ("raw", "labelled"))
 
 
 def test_without_a_collection_only_synthetic_scores_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from cli_calls import call, plain, refused, value
 
-from catena.cli.app import app
 from catena.library import Library
 from catena.model import CalibrationError, Scale
 from catena.segments import fused_scores_of, load
@@ -24,35 +24,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES:
         parts = "".join(f"## The {part}\n\nReplace the {part} of the {name} once a year.\n\n" for part in PARTS)
         (folder / f"{name}.md").write_text(f"# Pump {name}\n\n{parts}")
-    rows = [
-        {
-            "question": f"When is the {part} of the {name} replaced?",
-            "gold": {"document": f"{name}.md", "heading": f"The {part}"},
-        }
-        for name in NAMES
-        for part in PARTS[:2]
-    ]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "few.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    rows = []
+    for name, part in product(NAMES, PARTS[:2]):
+        gold = {"document": f"{name}.md", "heading": f"The {part}"}
+        rows.append(json.dumps({"question": f"When is the {part} of the {name} replaced?", "gold": gold}))
+    (folder / "questions.jsonl").write_text("\n".join(rows))
+    (folder / "few.jsonl").write_text(rows[0])
     with Library.open(folder / "library") as opened:
         opened.index(folder / f"{name}.md" for name in NAMES)
     return folder
 
 
-def catena(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return done.exit_code, done.stdout, done.stderr
-
-
 def test_a_calibration_is_fitted_told_kept_drawn_and_used(folder: Path, tmp_path: Path) -> None:
     kept, drawn = tmp_path / "calibration.json", tmp_path / "reliability.html"
-    code, told, noted = catena(
-        "calibrate", folder / "library", folder / "questions.jsonl", "--out", kept, "--plot", drawn, "--depth", 20,
-        "--date", "2026-11-21",
-    )  # fmt: skip
-    assert code == 0, noted
-    assert all(part in told for part in ("24 questions", "5 folds", "calibrated"))
-    assert noted.count("written:") == 2
+    asked = ("calibrate", folder / "library", folder / "questions.jsonl", "--depth", 20, "--date", "2026-11-21")
+    done = call(*asked, "--out", kept, "--plot", drawn)
+    assert all(part in done.stdout for part in ("24 questions", "5 folds", "calibrated"))
+    assert done.stderr.count("written:") == 2
     assert "fused scores, as they are: expected calibration error" in drawn.read_text(encoding="utf-8")
     with Library.open(folder / "library", create=False) as opened:
         artefact = load(kept, model=fused_scores_of(opened.stats().embedder))
@@ -66,9 +54,7 @@ def test_a_calibration_is_fitted_told_kept_drawn_and_used(folder: Path, tmp_path
     with pytest.raises(CalibrationError, match="fitted to scores of"):
         load(kept, model="another")
     again = tmp_path / "again.json"
-    given = ["--out", again, "--depth", 20, "--date", "2026-11-21", "--json"]
-    code, told, _ = catena("calibrate", folder / "library", folder / "questions.jsonl", *given)
-    assert (code, json.loads(told)) == (0, json.loads(again.read_text(encoding="utf-8")))
+    assert value(*asked, "--out", again) == json.loads(again.read_text(encoding="utf-8"))
     assert again.read_bytes() == kept.read_bytes()
 
 
@@ -82,11 +68,7 @@ def test_a_calibration_is_fitted_told_kept_drawn_and_used(folder: Path, tmp_path
         ("none.jsonl", [], "cannot read none.jsonl"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_message(
-    folder: Path, questions: str, options: list[str], named: str
-) -> None:
-    code, told, noted = catena("calibrate", folder / "library", folder / questions, *options)
-    assert (code, told) == (2, "")
-    assert named in noted.replace("\n", " ")
-    assert "Try: " in noted
-    assert "Traceback" not in noted
+def test_what_cannot_be_done_is_said_in_one_message(folder: Path, questions: str, options: list[str], named: str):
+    said = plain(refused("calibrate", folder / "library", folder / questions, *options))
+    assert named in said
+    assert "Try: " in said

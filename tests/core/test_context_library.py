@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from drawn_pages import diagram, pdf, prose, text
 
 from catena import Library
-from catena.effects import Complete, Journal, Price, Services, Tariff, run
+from catena.effects import Complete, Journal, Price, Services, Tariff
 from catena.enrichment import ContextOptions
-from catena.formatting import FormatOptions
 from catena.library import UNCHANGED, Preparation, prepare
-from catena.library.ingestion import contextualise
 from catena.model import Document, ParameterError, ServiceError, View, digest
 from catena.parsing import usual_engine
 from catena.parsing.figure_shapes import Box
@@ -43,25 +42,17 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(tmp_path: Path):
-    held = []
+    with ExitStack() as stack:
+        journal = stack.enter_context(Journal.open(tmp_path / "journal.db"))
 
-    def make(preparation: Preparation, *, journal: bool = True, llm=None, **services) -> Library:
-        if journal:
-            held.append(services.setdefault("journal", Journal.open(tmp_path / "journal.db")))
-        held.append(
-            Library.open(
-                tmp_path / "lib",
-                embedder=FakeEmbedder(16),
-                preparation=preparation,
-                llm=llm,
-                services=Services(**services),
+        def make(preparation: Preparation, *, llm=None, **services) -> Library:
+            how = Services(journal=journal, **services)
+            place = tmp_path / "lib"
+            return stack.enter_context(
+                Library.open(place, embedder=FakeEmbedder(16), preparation=preparation, llm=llm, services=how)
             )
-        )
-        return held[-1]
 
-    yield make
-    for each in reversed(held):
-        each.close()
+        yield make
 
 
 def model(answers=ANSWERS) -> FakeLLM:
@@ -76,7 +67,7 @@ def test_what_a_model_made_comes_with_every_hit_and_nothing_is_asked_twice(opene
     llm = model()
     library = opened(BY_MODEL, llm=llm)
     assert [(o.state, o.reason) for o in library.index(files)] == [("indexed", "")] * 2
-    assert len(llm.calls) == (1 + 1 + 1 + 1) + (1 + 2)
+    assert len(llm.calls) == 4 + 3
     hits = library.search("When are the seals changed?").hits
     assert {hit.chunk.document_id for hit in hits} == {"files/notes.txt", "files/pump.md"}
     for hit in hits:
@@ -94,8 +85,8 @@ def test_a_title_that_was_made_is_a_title_everywhere(opened, files):
     library.index(files)
     entry = library.get("files/notes.txt")
     assert entry.document.title == "Weather diary"
-    assert {chunk.path for chunk in entry.chunks} == {("A week of rain",)}
-    assert {chunk.metadata["title"] for chunk in entry.chunks} == {"Weather diary"}
+    titled = {(chunk.path, chunk.metadata["title"]) for chunk in entry.chunks}
+    assert titled == {(("A week of rain",), "Weather diary")}
     views = {view.kind: view.text for view in entry.views}
     assert views["headed"].startswith("Weather diary › A week of rain\n")
     assert views[CONTEXT] == f"{chunk_header(entry.chunks[0])}\n\n{entry.chunks[0].text}"
@@ -128,13 +119,11 @@ def test_fingerprints_of_older_libraries_stay_and_other_options_index_anew(opene
     library = opened(Preparation())
     library.index(files)
     assert {o.reason for o in opened(Preparation(), llm=model()).index(files)} == {UNCHANGED}
-    assert {o.state for o in opened(OFFLINE).index(files)} == {"indexed"}
     other = Preparation(context=ContextOptions(by="offline", section_summaries=False))
-    assert {o.state for o in opened(other).index(files)} == {"indexed"}
-    assert {o.state for o in opened(BY_MODEL, llm=model()).index(files)} == {"indexed"}
-    known = model()
-    known.identity = "another"
-    assert {o.state for o in opened(BY_MODEL, llm=known).index(files)} == {"indexed"}
+    another = model()
+    another.identity = "another"
+    for options, llm in ((OFFLINE, None), (other, None), (BY_MODEL, model()), (BY_MODEL, another)):
+        assert {o.state for o in opened(options, llm=llm).index(files)} == {"indexed"}
 
 
 def test_what_is_asked_is_known_before(opened, files):
@@ -149,16 +138,10 @@ def test_what_is_asked_is_known_before(opened, files):
 def test_a_plan_counts_the_calls_that_are_made(opened, files):
     llm = model()
     library = opened(BY_MODEL, llm=llm)
-    tariff = Tariff(prices={Complete: Price(call=1.0)})
-    found, outcomes = library.plan(files, tariff=tariff)
-    assert not llm.calls
-    assert [o.reason for o in outcomes] == ["", ""]
-    assert {purpose: usage.calls for purpose, usage in found.by_purpose.items()} == {
-        "document title": 1,
-        "section title": 1,
-        "document summary": 2,
-        "section summary": 3,
-    }
+    found, outcomes = library.plan(files, tariff=Tariff(prices={Complete: Price(call=1.0)}))
+    assert (llm.calls, [o.reason for o in outcomes]) == ([], ["", ""])
+    planned = {purpose: usage.calls for purpose, usage in found.by_purpose.items()}
+    assert planned == dict(zip(ANSWERS, (1, 1, 2, 3), strict=True))
     library.index(files)
     assert len(llm.calls) == found.total.calls == found.total.cost
     assert library.plan(files)[0].total.calls == 0
@@ -176,10 +159,8 @@ def test_a_summary_that_fails_costs_itself_is_told_and_asked_for_again(opened, f
     llm = FakeLLM(reply)
     library = opened(BY_MODEL, llm=llm)
     library.index(files)
-    expected = (
-        "missing of titles and summaries: 1 (first: summary of section 1 of files/pump.md: llm: the line is dead)"
-    )
-    assert by_source(library) == {"notes.txt": "", "pump.md": expected}
+    first = "summary of section 1 of files/pump.md: llm: the line is dead"
+    assert by_source(library) == {"notes.txt": "", "pump.md": f"missing of titles and summaries: 1 (first: {first})"}
     told = {chunk.section: chunk.metadata.get(SECTION_SUMMARY) for chunk in library.get("files/pump.md").chunks}
     assert told == {0: ANSWERS["section summary"], 1: None}
     asked = len(llm.calls)
@@ -198,10 +179,8 @@ def test_a_document_that_is_parsed_already_is_asked_about_again_too(opened):
 def test_sections_that_were_cut_are_told(opened, files):
     library = opened(Preparation(context=ContextOptions(section_tokens=3)), llm=model())
     library.index(files)
-    assert by_source(library) == {
-        "notes.txt": "sections summarised from their beginning alone: 0",
-        "pump.md": "sections summarised from their beginning alone: 0, 1",
-    }
+    cut = {name: reason.rpartition(": ")[2] for name, reason in by_source(library).items()}
+    assert cut == {"notes.txt": "0", "pump.md": "0, 1"}
     assert {o.reason for o in library.index(files)} == {UNCHANGED}
 
 
@@ -224,11 +203,6 @@ def test_figures_keep_their_views_where_a_title_is_made(opened, tmp_path):
     dense = library.search("A box with an arrow.", routes=["dense"]).hits
     assert {each.provenance[0].view for each in dense if each.chunk.id == hit.chunk.id} == {"caption"}
     assert library.verify() == ()
-
-
-def test_contextualise_without_options_gives_the_entry_as_it_is():
-    entry = prepare(Document(id="a", text=PUMP))
-    assert run(contextualise(entry, Preparation(format_with_llm=FormatOptions())), Services())[0] is entry
 
 
 def test_a_table_of_contents_is_compared_by_its_header_and_a_torn_table_has_its_columns():

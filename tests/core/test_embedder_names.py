@@ -31,24 +31,18 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "model", "access"),
-    [
+def test_a_name_is_a_class_with_a_model_and_a_folder_is_remembered_as_any_process_finds_it(
+    stand_ins: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, kind, model, access in (
         ("sentence-transformers:org/model", "SentenceTransformerEmbedder", "org/model", {}),
         ("openai:m", "OpenAIEmbedder", "m", {}),
         ("openai:a:b@http://h:1/v1", "OpenAIEmbedder", "a:b", {"api_key": "none", "base_url": "http://h:1/v1"}),
         ("cohere:embed-v4.0", "CohereEmbedder", "embed-v4.0", {}),
         ("voyage:voyage-4", "VoyageEmbedder", "voyage-4", {}),
-    ],
-)
-def test_a_name_is_a_class_with_a_model(stand_ins: list[str], name: str, kind: str, model: str, access: dict) -> None:
-    made, remembered = embedder_named(name)
-    assert (stand_ins, made.model, made.access, remembered) == ([kind], model, access, name)
-
-
-def test_a_folder_is_remembered_as_any_process_finds_it(
-    stand_ins: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    ):
+        made, remembered = embedder_named(name)
+        assert (stand_ins.pop(), made.model, made.access, remembered) == (kind, model, access, name)
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
     made, remembered = embedder_named("sentence-transformers:mine")
@@ -56,10 +50,10 @@ def test_a_folder_is_remembered_as_any_process_finds_it(
     assert made.model == str(tmp_path / "mine")
 
 
-@pytest.mark.parametrize("name", ["", "mini", "openai:", "openai", "minilm:x", "static:x", "sentence-transformers:"])
-def test_there_is_no_other_name(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="embedder must be one of static, minilm, sentence-transformers:NAME"):
-        Library.open(tmp_path / "lib", embedder=name)
+def test_there_is_no_other_name(tmp_path: Path) -> None:
+    for name in ("", "mini", "openai:", "openai", "minilm:x", "static:x", "sentence-transformers:"):
+        with pytest.raises(ParameterError, match="must be one of static, minilm, sentence-transformers:NAME"):
+            Library.open(tmp_path / "lib", embedder=name)
     assert not (tmp_path / "lib").exists()
 
 
@@ -75,9 +69,8 @@ def test_a_missing_package_is_told_with_what_installs_it(monkeypatch: pytest.Mon
         raise ModuleNotFoundError(name=name)
 
     monkeypatch.setattr(embedders, "import_module", missing)
-    with pytest.raises(
-        MissingExtraError, match=r"catena-minilm is not installed\. Try: pip install './packages/catena-minilm'"
-    ):
+    message = r"catena-minilm is not installed\. Try: pip install './packages/catena-minilm'"
+    with pytest.raises(MissingExtraError, match=message):
         Library.open(tmp_path / "lib", embedder="minilm")
 
 

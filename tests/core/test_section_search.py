@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from catena import Library
-from catena.effects import Complete, Services, Step, run
-from catena.enrichment import Keywords, MadeViews, Summaries, with_views
+from catena.effects import Complete, Services, run
+from catena.enrichment import Keywords, Summaries, with_views
 from catena.library import FixedLength, Preparation, embed, prepare
-from catena.model import DEFAULT, Chunk, Document, ParameterError, ParseError, Scale
+from catena.model import DEFAULT, Document, ParameterError, ParseError, Scale
 from catena.retrieval import ExactUnion, ViewSearch, found_by, retrieve
 from catena.store.checks import problems_of
 from catena.structure import SectionChunkOptions
@@ -23,9 +23,8 @@ from catena.testing import FakeEmbedder, FakeLLM
 from catena.text import count_tokens
 
 FILLER = "The housing is made of cast iron and stands on four rubber feet. " * 12
-PUMP = (
-    f"# Pump\n\n## Housing\n\n{FILLER}\n\nThe drain plug takes 14 mm keys.\n\n## Seal\n\nReplace the seal yearly.\n"
-)
+PLUG = "The drain plug takes 14 mm keys."
+PUMP = f"# Pump\n\n## Housing\n\n{FILLER}\n\n{PLUG}\n\n## Seal\n\nReplace the seal yearly.\n"
 SECTIONS = Preparation(chunks=SectionChunkOptions())
 PREPARED = prepare(Document(id="d", text=PUMP, title="Pump"), SECTIONS)
 
@@ -39,9 +38,8 @@ def manual(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(tmp_path: Path, manual: Path) -> Iterator[Library]:
-    how = Preparation(
-        chunks=SectionChunkOptions(), views=(Keywords(by="offline"), Summaries(by="offline", over_tokens=5))
-    )
+    views = (Keywords(by="offline"), Summaries(by="offline", over_tokens=5))
+    how = Preparation(chunks=SectionChunkOptions(), views=views)
     with Library.open(tmp_path / "library", preparation=how) as opened:
         opened.index(manual)
         yield opened
@@ -61,34 +59,21 @@ def test_a_section_is_one_chunk_and_is_found_by_its_best_passage(library: Librar
     assert {(way.route, way.view) for way in best.provenance} >= {("lexical", "passage"), ("dense", "passage")}
 
 
-def test_what_is_longer_than_a_vector_can_say_has_a_vector_per_passage() -> None:
-    step = embed(PREPARED)
-    (request,) = next(step)
-    with pytest.raises(StopIteration) as done:
-        step.send([FakeEmbedder(4).embed_documents(request.texts)])
-    vectors = done.value.value
-    assert set(vectors.kinds) == {DEFAULT}
-    assert vectors.chunks.count(0) > 1
-    assert vectors.chunks.count(1) == 1
-    assert max(map(count_tokens, request.texts)) <= 100 + count_tokens("Pump › Housing")
+def test_what_is_longer_than_a_vector_has_a_vector_per_passage_and_what_is_known_is_not_embedded_again() -> None:
+    def embedded(known: Mapping[Any, Any] | None = None) -> tuple[Sequence[str], Any]:
+        step = embed(PREPARED, known=known or {})
+        (request,) = next(step)
+        with pytest.raises(StopIteration) as done:
+            step.send([FakeEmbedder(4).embed_documents(request.texts)])
+        return request.texts, done.value.value
 
-
-def test_what_is_known_is_not_embedded_again() -> None:
-    embedder = FakeEmbedder(4)
-    step = embed(PREPARED)
-    (request,) = next(step)
-    with pytest.raises(StopIteration) as done:
-        step.send([embedder.embed_documents(request.texts)])
-    first = done.value.value
+    texts, first = embedded()
+    assert (set(first.kinds), first.chunks.count(0) > 1, first.chunks.count(1)) == ({DEFAULT}, True, 1)
+    assert max(map(count_tokens, texts)) <= 100 + count_tokens("Pump › Housing")
     known = {(kind, name): row for kind, name, row in zip(first.kinds, first.digests, first.rows, strict=True)}
-    dropped = next(iter(known))
-    left = {name: row for name, row in known.items() if name != dropped}
-    step = embed(PREPARED, known=left)
-    (request,) = next(step)
-    assert len(request.texts) == 1
-    with pytest.raises(StopIteration) as again:
-        step.send([embedder.embed_documents(request.texts)])
-    assert (again.value.value.rows == first.rows).all()
+    del known[next(iter(known))]
+    texts, again = embedded(known)
+    assert (len(texts), (again.rows == first.rows).all()) == (1, True)
 
 
 def test_each_view_finds_and_says_so(library: Library) -> None:
@@ -184,40 +169,21 @@ def test_what_another_model_wrote_is_not_taken_over(tmp_path: Path, manual: Path
     assert {view.text for view in views if view.kind == "keywords"} == {"other"}
 
 
-def test_a_view_that_fails_is_said_and_asked_for_again(tmp_path: Path, manual: Path) -> None:
-    how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="llm"),))
-    broken = FakeLLM(lambda request: "no list" if "seal yearly" in request.prompt else '["plug"]')
-    with Library.open(tmp_path / "library", preparation=how, llm=broken) as library:
-        (outcome,) = library.index(manual)
-        assert outcome.state == "indexed"
-        assert "views that could not be made: 1" in outcome.reason
-        first = paid(broken)
-        library.index(manual)
-        assert paid(broken) > first, "the failed one again"
-        assert len([v for v in library.get(library.document_id(manual)).views if v.kind == "keywords"]) == 1
+class Passages(Keywords):
+    """A maker whose views have a name that is taken."""
+
+    kind = "passage"
 
 
-@dataclass(frozen=True, slots=True)
-class Shouted:
-    """A maker of one's own."""
-
-    kind: str = "shouted"
-    asks_model: bool = False
-    version: str = "1"
-
-    def make(self, chunks: tuple[Chunk, ...], title: str) -> Step[MadeViews]:
-        yield from ()
-        return MadeViews(texts=tuple((f"{title}: {chunk.text.upper()}",) for chunk in chunks))
-
-
-def test_a_part_of_a_long_section_that_failed_is_asked_for_again_alone(tmp_path: Path, manual: Path) -> None:
+def test_a_view_of_which_a_part_failed_is_said_and_asked_for_again_alone(tmp_path: Path, manual: Path) -> None:
     how = Preparation(chunks=SectionChunkOptions(), views=(Keywords(by="llm", part_tokens=120),))
     broken = FakeLLM(lambda request: "no list" if "drain plug" in request.prompt else '["feet"]')
     with Library.open(tmp_path / "library", preparation=how, llm=broken) as library:
-        library.index(manual)
+        (outcome,) = library.index(manual)
+        assert (outcome.state, "views that could not be made: 1" in outcome.reason) == ("indexed", True)
         entry = library.get(library.document_id(manual))
-        stamped = {view.chunk_id: bool(view.made) for view in entry.views if view.kind == "keywords"}
-        assert stamped == {entry.chunks[0].id: False, entry.chunks[1].id: True}
+        stamped = [(view.chunk_id, bool(view.made)) for view in entry.views if view.kind == "keywords"]
+        assert stamped == [(entry.chunks[0].id, False), (entry.chunks[1].id, True)]
         before = paid(broken)
         library.index(manual)
         assert "Replace the seal" not in "".join(call.prompt for call in broken.calls[before:])
@@ -249,13 +215,9 @@ def test_what_should_have_a_chunk_and_has_none_is_a_contradiction() -> None:
     ("make", "message"),
     [
         (lambda: Preparation(chunks="sections"), r"chunks must be ChunkOptions\(...\), SectionChunkOptions"),
-        (lambda: Preparation(passage_tokens=nan), "passage_tokens must be an integer >= 1, got nan"),
         (lambda: Preparation(views="keywords"), "views must be a tuple, each item of type ViewMaker"),
         (lambda: Preparation(views=(Keywords,)), "views must be makers of views that are made"),
-        (lambda: Preparation(views=(Shouted(kind="passage"),)), "none that Catena takes: .*passage"),
-        (lambda: FixedLength(tokens=0), "tokens must be an integer >= 1, got 0"),
-        (lambda: SectionChunkOptions(leave_out=(1,)), "leave_out must be a tuple, each item a string"),
-        (lambda: ViewSearch(views="headed"), "views must be a tuple, each item a string"),
+        (lambda: Preparation(views=(Passages(),)), "none that Catena takes: .*passage"),
         (lambda: ViewSearch(routes=()), "routes must be a sequence of at least one name"),
         (lambda: ViewSearch(rule=ExactUnion), "rule must be PaperQuota"),
         (lambda: run(with_views(PREPARED, ["keywords"]), Services()), "view maker must be an object with kind"),
@@ -269,10 +231,9 @@ def test_wrong_options_are_named_where_they_are_made(make: Callable[[], object],
 def test_wrong_questions_are_named_before_anything_is_searched(library: Library) -> None:
     wrong: Any
     for wrong in (-1, nan, 1.5, "100", True):
-        with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0"):
-            library.passages("drain plug", budget_tokens=wrong)
-        with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0"):
-            library.read("drain plug", budget_tokens=wrong)
+        for ask in (library.passages, library.read):
+            with pytest.raises(ParameterError, match="budget must be a whole number of tokens >= 0"):
+                ask("drain plug", budget_tokens=wrong)
     with pytest.raises(ParameterError, match="how must be ViewSearch"):
         library.search_views("drain plug", "headed")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="reading must be ReadingOptions"):

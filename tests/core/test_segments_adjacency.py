@@ -141,28 +141,18 @@ def test_every_chunk_has_a_place_of_its_own_in_whatever_order_they_come(order, l
         assert (behind.position == before.position + 1) <= (after.get(before.id) == behind.id)
 
 
-def linked(number: int) -> Linked:
-    before, behind = (str(number - 1) if number else None), (str(number + 1) if number < 19 else None)
-    return Linked(chunk(str(number), start=number * 10), previous=before, next=behind)
-
-
 def gathered(numbers: list[int], hops: int) -> tuple[list[int], list[tuple[str, ...]]]:
-    asked: list[tuple[str, ...]] = []
-
-    def fetch(request: FetchLinked) -> tuple[Linked, ...]:
-        asked.append(request.ids)
-        return tuple(linked(int(id_)) for id_ in request.ids if id_ != "15")
-
-    services = Services(handlers={FetchLinked: Handler(identity="test", call=fetch)})
-    found = run(gather_links([linked(number) for number in numbers], hops=hops), services)
-    return sorted(int(each.chunk.id) for each in found), asked
+    links = chain(20)
+    store = ById([each for each in links if each.chunk.position != 15])
+    found = run(gather_links([links[number] for number in numbers], hops=hops), store.services())
+    return sorted(each.chunk.position for each in found), store.asked
 
 
 def test_links_are_followed_until_they_meet_or_the_hops_are_made() -> None:
-    assert gathered([2, 5], hops=2) == ([2, 3, 4, 5, 6, 7], [("3", "6"), ("4", "7")])
+    assert gathered([2, 5], hops=2) == ([2, 3, 4, 5, 6, 7], [("d3", "d6"), ("d7", "d4")])
     assert gathered([2], hops=0) == ([2], [])
-    assert gathered([14], hops=5) == ([14], [("15",)])  # a link that leads to nothing ends there
-    assert gathered([18], hops=5) == ([18, 19], [("19",)])
+    assert gathered([14], hops=5) == ([14], [("d15",)])  # a link that leads to nothing ends there
+    assert gathered([18], hops=5) == ([18, 19], [("d19",)])
 
 
 def test_either_side_may_say_what_follows_what() -> None:

@@ -17,7 +17,18 @@ from retrieval_cases import chunk
 from catena import ParameterError
 from catena.effects import FetchChunks, FetchText, Handler, Services, run
 from catena.model import Chunk, Degraded, Hit, MissingServiceError, Ranking, Scale, ScaleError, ServiceError, Unknown
-from catena.segments import BALANCED, Explanation, Extraction, ExtractionParams, explain, extract
+from catena.segments import (
+    BALANCED,
+    Explanation,
+    Extraction,
+    ExtractionParams,
+    explain,
+    extract,
+    greedy,
+    hits_by_place,
+    lay_out,
+    optimal,
+)
 from catena.segments.adjacency import common_path, joined, segment_of
 from catena.testing.fakes import FakeStore
 
@@ -37,50 +48,32 @@ class Store:
         self.chunks: dict[tuple[str, int], Chunk] = {}
         for name, size in sizes.items():
             parts = [f"Paragraph {number} of {name}: " + "word " * (number % 4) + "end." for number in range(size)]
-            whole = "\n\n".join(parts)
-            start = 0
-            for number, part in enumerate(parts):
-                self.chunks[name, number] = Chunk(
-                    id=f"{name}-{number}",
-                    document_id=name,
-                    position=number,
-                    start=start,
-                    end=start + len(part),
-                    text=part,
-                    path=(name, f"Part {number // 5}"),
-                    pages=(number // 3 + 1, number // 3 + 1),
-                    lines=(2 * number + 1, 2 * number + 1),
-                    metadata={"title": name.title(), "number": number},
-                )
+            self.texts[name], start = "\n\n".join(parts), 0
+            for n, part in enumerate(parts):
+                self.chunks[name, n] = chunk(
+                    f"{name}-{n}", part, start=start, document_id=name, position=n, path=(name, f"Part {n // 5}"),
+                    pages=(n // 3 + 1,) * 2, lines=(2 * n + 1,) * 2, metadata={"title": name.title(), "number": n},
+                )  # fmt: skip
                 start += len(part) + 2
-            self.texts[name] = whole
-        self.without = set(without)
-        handlers: dict[Any, Handler] = {FetchChunks: Handler(identity="store", call=self._neighbours)}
-        if texts:
-            handlers[FetchText] = Handler(identity="store", call=self._slices)
-        else:
-            handlers[FetchText] = Handler(identity="store", call=lambda request: (None,) * len(request.spans))
+        self.has_texts, self.held = texts, {key: each for key, each in self.chunks.items() if key not in without}
+        calls: dict[Any, Any] = {FetchChunks: self._neighbours, FetchText: self._slices}
+        handlers: dict[Any, Any] = {kind: Handler(identity="store", call=call) for kind, call in calls.items()}
         self.services = Services(handlers=handlers)
 
     def _neighbours(self, request: FetchChunks) -> Any:
         self.asked.append(request)
         return tuple(
-            tuple(
-                self.chunks[name, number]
-                for number in range(first, end)
-                if (name, number) in self.chunks and (name, number) not in self.without
-            )
+            tuple(self.held[name, number] for number in range(first, end) if (name, number) in self.held)
             for name, first, end in request.spans
         )
 
     def _slices(self, request: FetchText) -> Any:
         self.asked.append(request)
-        return tuple(self.texts[name][start:end] for name, start, end in request.spans)
+        return tuple(self.texts[name][start:end] if self.has_texts else None for name, start, end in request.spans)
 
     def ranking(self, *found: tuple[str, int, float]) -> Ranking:
-        return Ranking(
-            tuple(Hit(self.chunks[name, number], score) for name, number, score in found), Scale.PROBABILITY
-        )
+        hits = tuple(Hit(self.chunks[name, number], score) for name, number, score in found)
+        return Ranking(hits, Scale.PROBABILITY)
 
     def extract(self, *rankings: Ranking, params: ExtractionParams = PLAIN, **more: Any) -> Extraction:
         return run(extract(rankings, params=params, **more), self.services)
@@ -96,15 +89,12 @@ def places(extraction: Extraction) -> list[tuple[str, int, int]]:
 
 def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
     store = Store({"a": 60})
-    found = store.ranking(
-        ("a", 3, 0.9), ("a", 6, 0.9), ("a", 7, 0.85), ("a", 30, 0.99), ("a", 44, 0.9), ("a", 59, 0.9)
-    )
-    extraction = store.extract(found)
+    scores = {3: 0.9, 6: 0.9, 7: 0.85, 30: 0.99, 44: 0.9, 59: 0.9}
+    extraction = store.extract(store.ranking(*(("a", number, score) for number, score in scores.items())))
     assert store.asked[0] == FetchChunks(spans=(("a", 4, 6), ("a", 31, 44)))  # 44 to 59 has 16 chunks
     assert places(extraction) == [("a", 3, 7), ("a", 30, 30), ("a", 44, 44), ("a", 59, 59)]
-    free = store.extract(
-        store.ranking(("a", 3, 0.9), ("a", 10, 0.9), ("a", 40, 0.9)), params=replace(PLAIN, irrelevance_penalty=0.0)
-    )
+    found = store.ranking(("a", 3, 0.9), ("a", 10, 0.9), ("a", 40, 0.9))
+    free = store.extract(found, params=replace(PLAIN, irrelevance_penalty=0.0))
     assert places(free) == [("a", 3, 10), ("a", 40, 40)]  # without a penalty gaps cost nothing
     other = Store({"a": 5})
     assert places(other.extract(other.ranking(("a", 2, 0.9)))) == [("a", 2, 2)]
@@ -208,8 +198,9 @@ def test_what_rankings_say_besides_hits_is_kept() -> None:
 # Texts of chunks without a document's text.
 
 
-def piece(start: int, text: str, position: int = 0, **more: Any) -> Chunk:
-    return chunk(f"p{position}", text, start=start, position=position, **more)
+def piece(start: int, text: str, position: int = 0, document: str = "d", **more: Any) -> Chunk:
+    made = chunk(f"p{position}", text, start=start, position=position, document_id=document)
+    return replace(made, **more)
 
 
 @pytest.mark.parametrize(
@@ -251,15 +242,13 @@ def test_a_wide_gap_is_no_reason_to_lose_the_slice_where_the_text_is_at_hand() -
     assert ended(whole.replace("two", "six")).segments[0].segment.text == "one\n\ntwo"
 
 
-HEADED = st.lists(
-    st.tuples(st.sampled_from((0, 0, 1, 3, 40)), st.integers(1, 6), st.floats(0, 1)), min_size=1, max_size=12
+PART = st.tuples(st.sampled_from((0, 0, 1, 3, 40)), st.integers(1, 6), st.floats(0, 1))
+
+
+@given(
+    st.lists(PART, min_size=1, max_size=12), st.integers(1, 80), st.booleans(), st.sampled_from(("greedy", "optimal"))
 )
-
-
-@given(HEADED, st.integers(1, 80), st.booleans(), st.sampled_from(("greedy", "optimal")))
-def test_what_is_read_never_exceeds_the_tokens_and_headings_between_chunks_count(
-    parts: list[tuple[int, int, float]], budget: int, headed: bool, selection: Any
-) -> None:
+def test_what_is_read_never_exceeds_the_tokens_and_headings_between_chunks_count(parts, budget, headed, selection):
     """Of each part: words of the headings before it that are in no chunk, words of its own, its probability."""
     whole, hits = "", []
     for number, (skipped, length, probability) in enumerate(parts):
@@ -296,9 +285,7 @@ def test_what_is_no_ranking_of_probabilities_or_has_no_count_is_refused() -> Non
         with pytest.raises(ParameterError, match="count must be given where max_tokens or overall_max_tokens is"):
             Store({}).extract(params=replace(PLAIN, **{name: 100}))
     one, two = piece(0, "one", 3), replace(piece(9, "two", 3), id="other")
-    with pytest.raises(
-        ParameterError, match=r"position of chunk 'other' must be its own place.*'p3' has it too, got 3"
-    ):
+    with pytest.raises(ParameterError, match=r"chunk 'other' must be its own place.*'p3' has it too, got 3"):
         Store({}).extract(Ranking((Hit(one, 0.9), Hit(two, 0.8)), Scale.PROBABILITY))
 
 
@@ -318,8 +305,11 @@ def test_a_store_that_fails_or_is_not_there_is_an_error_and_not_a_shorter_segmen
 # Laws.
 
 
+Question = tuple[Store, list[Ranking], ExtractionParams]
+
+
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[Store, list[Ranking], ExtractionParams]:
+def questions(draw: st.DrawFn) -> Question:
     store = Store({name: draw(st.integers(1, 12)) for name in "abc"})
     rankings = []
     for _ in range(draw(st.integers(1, 3))):
@@ -349,9 +339,7 @@ def head(found: Any) -> str:
 
 
 @given(questions())
-def test_segments_are_disjoint_exact_and_within_every_budget(
-    question: tuple[Store, list[Ranking], ExtractionParams],
-) -> None:
+def test_segments_are_disjoint_exact_and_within_every_budget(question: Question) -> None:
     store, rankings, params = question
     before = [ranking.hits for ranking in rankings]
     extraction = store.extract(*rankings, params=params, count=words, header=head)
@@ -371,19 +359,14 @@ def test_segments_are_disjoint_exact_and_within_every_budget(
     assert [ranking.hits for ranking in rankings] == before
     told = explain(extraction)
     json.dumps(told.as_dict())
-    assert {chunk.chunk_id for chunk in told.chunks if chunk.segment is not None} == {
-        name for segment in segments for name in segment.chunk_ids
-    }
+    shown = {chunk.chunk_id for chunk in told.chunks if chunk.segment is not None}
+    assert shown == {name for segment in segments for name in segment.chunk_ids}
     assert told.used <= told.budget
 
 
 @given(questions())
-def test_fetching_only_the_gaps_that_matter_changes_nothing(
-    question: tuple[Store, list[Ranking], ExtractionParams],
-) -> None:
+def test_fetching_only_the_gaps_that_matter_changes_nothing(question: Question) -> None:
     """The same selection over all chunks of the considered documents, as if every one had been fetched."""
-    from catena.segments import greedy, hits_by_place, lay_out, optimal
-
     store, rankings, params = question
     params = replace(params, max_tokens=None, overall_max_tokens=None, merge=False, order="picked")
     extraction = store.extract(*rankings, params=params)
@@ -392,11 +375,8 @@ def test_fetching_only_the_gaps_that_matter_changes_nothing(
     track = lay_out(chunks, hits_by_place(rankings, documents), params).sequence
     limits = extraction.considered.limits
     if params.selection == "greedy":
-        picks = greedy(track, limits)
-        assert places(extraction) == [
-            (chunks[pick.start].document_id, chunks[pick.start].position, chunks[pick.end - 1].position)
-            for pick in picks
-        ]
+        picks = [(chunks[pick.start], chunks[pick.end - 1]) for pick in greedy(track, limits)]
+        assert places(extraction) == [(first.document_id, first.position, last.position) for first, last in picks]
     else:  # where two selections are worth the same, either will do
         assert extraction.value == pytest.approx(sum(pick.value for pick in optimal(track, limits)), abs=1e-9)
 
@@ -405,21 +385,15 @@ SHORT = replace(BALANCED, length_adjustment="off", max_chunks=3)
 
 
 def explained(*found: tuple[str, int, float], params: ExtractionParams = SHORT) -> Explanation:
-    hits = (
-        Hit(replace(piece(9 * n, "words", n), id=f"{name}{n}", document_id=name), score) for name, n, score in found
-    )
-    store = FakeStore({})  # holds no chunk and no text
-    return explain(
-        run(extract([Ranking(tuple(hits), Scale.PROBABILITY)], params=params, count=len), Services(store=store))
-    )
+    hits = (Hit(piece(9 * n, "words", n, name, id=f"{name}{n}"), score) for name, n, score in found)
+    ranking = Ranking(tuple(hits), Scale.PROBABILITY)
+    return explain(run(extract([ranking], params=params, count=len), Services(store=FakeStore({}))))  # holds nothing
 
 
 def test_every_chunk_shows_what_made_its_value() -> None:
     told = explained(("a", 4, 0.9), ("a", 5, 0.8))
-    assert [(row.document_id, row.position, row.segment, row.why) for row in told.chunks] == [
-        ("a", 4, 0, ""),
-        ("a", 5, 0, ""),
-    ]
+    rows = [(row.document_id, row.position, row.segment, row.why) for row in told.chunks]
+    assert rows == [("a", 4, 0, ""), ("a", 5, 0, "")]
     (worth,) = told.chunks[1].worths
     assert (worth.query, worth.rank, worth.probability, worth.penalty, worth.factor) == (0, 1, 0.8, 0.18, 1.0)
     assert worth.decay == pytest.approx(exp(-1 / 30))
@@ -450,12 +424,11 @@ def test_every_reason_is_given_where_it_holds() -> None:
 
 def test_it_is_a_table_and_json() -> None:
     told = explained(("a", 4, 0.9), ("a", 5, 0.8), ("b", 1, 0.2))
-    lines = told.table().splitlines()
-    assert lines[0].split() == [
-        "document", "chunk", "query", "rank", "P", "decay", "lent", "penalty", "length", "factor", "value", "segment",
-    ]  # fmt: skip
-    assert lines[1].split() == ["a", "4", "0", "0", "0.900", "1.000", "-", "0.18", "5", "1.00", "+0.720", "0"]
-    assert len(lines) == 4
+    head, first, *others = told.table().splitlines()
+    columns = "document chunk query rank P decay lent penalty length factor value segment"
+    assert " ".join(head.split()) == columns
+    assert first.split() == ["a", "4", "0", "0", "0.900", "1.000", "-", "0.18", "5", "1.00", "+0.720", "0"]
+    assert len(others) == 2
     again = json.loads(json.dumps(told.as_dict()))
     assert again["chunks"][0]["worths"][0]["value"] == pytest.approx(0.72)
     assert again["params"]["irrelevance_penalty"] == 0.18

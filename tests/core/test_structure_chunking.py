@@ -1,30 +1,44 @@
-"""Chunks: what is cut where, and the law that nothing is lost, moved, repeated or too long."""
+"""Chunks and their views: what is cut where, that nothing is lost or repeated, and what each chunk is found by."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_structure_outline import markdown_lines, texts
+from test_structure_outline import texts
 
-from catena.model import TABLE_HEADER, Chunk, Document, ParameterError, span_id
+from catena.model import Chunk, Document, ParameterError, span_id
 from catena.structure import (
     HEADING_ONLY,
+    PASSAGE,
     Block,
     ChunkOptions,
     SectionChunkOptions,
     blocks_of,
+    body_of,
     cut,
     cut_fixed,
     cut_sections,
+    headed_views,
     outline,
+    passage_views,
+    passages_of,
+    prose,
+    raw_views,
     searchable,
+    section_segment,
+    sentences_of,
     trimmed,
 )
 from catena.structure.chunking import by_section
+from catena.structure.passages import section_of
+from catena.structure.views import is_contents
+from catena.testing.strategies import documents
 from catena.text import count_tokens
 
 limits = st.integers(1, 40)
@@ -57,38 +71,24 @@ def check_law(found: Document, chunks: Any, limit: int, count: Any = count_token
 
 
 @given(texts, limits, st.integers(0, 20), counters, st.sampled_from(["text/markdown", "text/plain"]))
-def test_chunks_tile_their_sections(text: str, limit: int, small: int, count: object, media_type: str) -> None:
+def test_chunks_tile_their_sections(text: str, limit: int, small: int, count: Any, media_type: str) -> None:
     found = document(text, media_type)
-    sections = outline(found)
-    chunks = cut(found, sections, options=ChunkOptions(max_tokens=limit, min_tokens=min(small, limit)), count=count)  # type: ignore[arg-type]
-    check_law(found, chunks, limit, count)
-    for chunk in chunks:
+    sections, blocks = outline(found), blocks_of(found)
+    options = ChunkOptions(max_tokens=limit, min_tokens=min(small, limit))
+    chunks = cut(found, sections, options=options, count=count)
+    assert outline(found, blocks=blocks) == sections
+    assert cut(found, sections, options=options, count=count, blocks=blocks) == chunks
+    fixed, across = cut_fixed(found, sections, tokens=limit), cut_fixed(found, tokens=limit)
+    for made, counted in ((chunks, count), (fixed, count_tokens), (across, count_tokens)):
+        check_law(found, made, limit, counted)
+    for chunk in (*chunks, *fixed):
         section = sections[chunk.section]
         assert section.start <= chunk.start <= chunk.end <= section.end
         assert chunk.path == section.path
-        assert bool(chunk.metadata.get(HEADING_ONLY)) == (
-            section.level > 0 and not text[section.body_start : section.end].strip()
-        )
-
-
-@given(texts, limits, st.booleans())
-def test_fixed_length_chunks_obey_the_same_law(text: str, limit: int, inside: bool) -> None:
-    found = document(text)
-    sections = outline(found)
-    chunks = cut_fixed(found, sections if inside else None, tokens=limit)
-    check_law(found, chunks, limit)
     for chunk in chunks:
-        section = sections[chunk.section]
-        assert chunk.path == (section.path if inside else ())
-        assert not inside or section.start <= chunk.start <= chunk.end <= section.end
-
-
-@given(markdown_lines)
-def test_blocks_given_or_asked_for_give_the_same_chunks(lines: list[str]) -> None:
-    found = document("\n".join(lines))
-    blocks = blocks_of(found)
-    assert outline(found, blocks=blocks) == outline(found)
-    assert cut(found, outline(found), blocks=blocks) == cut(found, outline(found))
+        is_bare = not text[sections[chunk.section].body_start : sections[chunk.section].end].strip()
+        assert bool(chunk.metadata.get(HEADING_ONLY)) == (sections[chunk.section].level > 0 and is_bare)
+    assert {chunk.path for chunk in across} <= {()}
 
 
 def test_a_short_section_is_one_chunk_with_its_heading_and_a_bare_heading_says_so() -> None:
@@ -98,23 +98,18 @@ def test_a_short_section_is_one_chunk_with_its_heading_and_a_bare_heading_says_s
 
 
 def test_tables_and_figures_are_chunks_of_their_own_with_their_captions() -> None:
-    parts = [
-        ("text", "# A\n\nFirst words."),
-        ("table", "Table 1. Sizes\n\n| a | b |\n|---|---|\n| 1 | 2 |"),
-        ("text", "More words."),
-        ("figure", "![x](y.png)\n\nFigure 2: a picture"),
-        ("text", "Last words."),
-    ]
-    found = chunks_of("\n\n".join(text for _, text in parts))
-    assert [(chunk.kind, chunk.text) for chunk in found] == parts
+    table, figure = "Table 1. Sizes\n\n| a | b |\n|---|---|\n| 1 | 2 |", "![x](y.png)\n\nFigure 2: a picture"
+    parts = ["# A\n\nFirst words.", table, "More words.", figure, "Last words."]
+    found = chunks_of("\n\n".join(parts))
+    assert [chunk.text for chunk in found] == parts
+    assert [chunk.kind for chunk in found] == ["text", "table", "text", "figure", "text"]
+
+
+CELL = "| a |\n|---|\n| 1 |\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "small"),
-    [
-        ("# A\n\nSizes:\n\n| a |\n|---|\n| 1 |\n", "# A\n\nSizes:"),
-        ("# A\n\n| a |\n|---|\n| 1 |\n\nA note.", "A note."),
-    ],
+    ("text", "small"), [(f"# A\n\nSizes:\n\n{CELL}", "# A\n\nSizes:"), (f"# A\n\n{CELL}\nA note.", "A note.")]
 )
 def test_small_text_joins_its_table_up_to_the_cap_and_not_beyond_it_or_its_section(text: str, small: str) -> None:
     whole = count_tokens(text)
@@ -131,15 +126,6 @@ def test_a_block_that_a_border_cuts_counts_on_both_sides_from_where_each_side_be
     found = outline(document(text))
     blocks = [Block("heading", 0, 3, 1, "A"), Block("paragraph", 5, len(text) - 1)]
     assert [inside for _, inside in by_section(found, blocks)] == [blocks, [Block("paragraph", 13, len(text) - 1)]]
-
-
-def test_a_long_table_is_cut_between_rows_and_keeps_its_header_in_metadata() -> None:
-    rows = "".join(f"| r{row} | {row} |\n" for row in range(30))
-    header = "| name | n |\n|---|---|"
-    first, *rest = chunks_of(f"# A\n\n{header}\n{rows}", max_tokens=60)
-    assert (first.text[:3], TABLE_HEADER in first.metadata, len(rest)) == ("# A", False, 2)
-    found = {(chunk.kind, chunk.text[:3], chunk.metadata[TABLE_HEADER]) for chunk in rest}
-    assert found == {("table", "| r", header)}
 
 
 def test_a_long_section_is_cut_at_the_mildest_border_into_even_pieces() -> None:
@@ -234,9 +220,7 @@ def test_a_text_without_headings_is_one_chunk_with_sections_or_without(media_typ
     [("***\n# a", 1, ["# a"]), ("***", 1, ["***"]), ("a\n\n# b", 8, ["a"]), ("# a\n\n# b", 1, ["# a", "# b"])],
 )
 def test_where_nothing_is_long_enough_the_best_there_is_is_taken(text: str, least: int, expected: list[str]) -> None:
-    found = document(text)
-    options = SectionChunkOptions(min_characters=least)
-    assert [chunk.text for chunk in cut_sections(found, outline(found), options=options)] == expected
+    assert [chunk.text for chunk in sections_of(text, min_characters=least)] == expected
 
 
 @given(texts, st.sampled_from(["text/markdown", "text/plain"]), st.integers(1, 8))
@@ -259,6 +243,159 @@ def test_chunks_are_the_own_spans_of_sections(text: str, media_type: str, least:
 @given(texts)
 def test_they_are_what_a_cut_without_a_cap_finds_where_tables_stand_alone(text: str) -> None:
     found = document(text, "text/plain")
-    sections = outline(found)
-    whole = cut(found, sections, options=ChunkOptions(max_tokens=10**9, min_tokens=0))
-    assert [chunk.text for chunk in cut_sections(found, sections)] == [chunk.text for chunk in searchable(whole)]
+    whole = cut(found, outline(found), options=ChunkOptions(max_tokens=10**9, min_tokens=0))
+    assert [chunk.text for chunk in sections_of(text, "text/plain")] == [chunk.text for chunk in searchable(whole)]
+
+
+# Views put a chunk under its titles; a chunk leads to its section and to its passages, which are exact slices.
+
+TEXT = "# Board\n\n## Setup\n\nPlug it in.\n\n### Steps ###\n\nOne.\n\nUsage\n-----\n\nTurn it on.\n"
+BOARD = Document(id="d", text=TEXT, title="Board")
+SECTIONS = outline(BOARD)
+CHUNKS = cut(BOARD, SECTIONS)
+
+
+def test_a_headed_view_is_the_titles_and_the_body() -> None:
+    texts = ["Board", "Board › Setup\nPlug it in.", "Board › Setup › Steps\nOne.", "Board › Usage\nTurn it on."]
+    assert [(view.kind, view.text) for view in headed_views(BOARD, CHUNKS)] == [("headed", text) for text in texts]
+    assert [(view.chunk_id, view.text) for view in raw_views(CHUNKS)] == [(chunk.id, chunk.text) for chunk in CHUNKS]
+    assert list(map(searchable, (CHUNKS, CHUNKS[:1], ()))) == [CHUNKS[1:], CHUNKS[:1], ()]  # bare headings
+
+
+def test_the_document_title_leads_unless_it_is_the_first_heading() -> None:
+    assert headed_views(replace(BOARD, title="Guide"), CHUNKS)[1].text == "Guide › Board › Setup\nPlug it in."
+    assert headed_views(replace(BOARD, title=""), CHUNKS)[1].text == "Board › Setup\nPlug it in."
+    plain = Document(id="d", text="Just text.", title="Guide")
+    assert headed_views(plain, cut(plain, outline(plain)))[0].text == "Guide\nJust text."
+
+
+def test_a_table_that_goes_on_is_given_its_header() -> None:
+    text = "# T\n\n| name | n |\n|---|---|\n" + "".join(f"| r{row} | {row} |\n" for row in range(30))
+    found = Document(id="d", text=text)
+    views = headed_views(found, cut(found, outline(found), options=ChunkOptions(max_tokens=60)))
+    assert all(view.text.startswith("T\n| name | n |\n|---|---|\n| r") for view in views)
+
+
+@given(texts)
+def test_a_view_keeps_the_body_of_every_chunk(text: str) -> None:
+    found = Document(id="d", text=text, title="T")
+    chunks = cut(found, outline(found))
+    for chunk, view in zip(chunks, headed_views(found, chunks), strict=True):
+        assert chunk.text.endswith(body_of(chunk))
+        assert view.text.endswith(body_of(chunk))
+        assert view.chunk_id == chunk.id
+
+
+def test_a_chunk_leads_back_to_its_section() -> None:
+    assert section_of(SECTIONS, CHUNKS[1]).title == "Setup"
+    own = section_segment(BOARD, SECTIONS, CHUNKS[1], chunks=CHUNKS)
+    assert (own.text, own.chunk_ids, own.lines) == ("## Setup\n\nPlug it in.", (CHUNKS[1].id,), (3, 5))
+    tree = section_segment(BOARD, SECTIONS, CHUNKS[1], chunks=CHUNKS, descendants=True)
+    assert (tree.text, tree.chunk_ids) == (TEXT[tree.start : tree.end], (CHUNKS[1].id, CHUNKS[2].id))
+    assert tree.text.endswith("One.")
+    assert section_segment(BOARD, SECTIONS, CHUNKS[1]).chunk_ids == (CHUNKS[1].id,)
+    for other in (outline(Document(id="other", text=TEXT)), ()):
+        with pytest.raises(ParameterError, match=r"the sections that chunk .* was cut from, got '\d sections'"):
+            section_of(other, CHUNKS[1])
+
+
+ENTRIES = "- 1 Safety … 1\n- 2 Mounting … 3\n- 2.1 Cover ..... 4\n"
+CONTENTS = f"# Manual\n\n## Contents\n\n{ENTRIES}\n## Safety\n\nWear gloves … always.\n"
+
+
+def test_a_table_of_contents_is_found_by_its_titles_alone() -> None:
+    document = Document(id="d", text=CONTENTS, title="Manual")
+    chunks = searchable(cut(document, outline(document)))
+    views = [view.text for view in headed_views(document, chunks)]
+    assert views == ["Manual › Contents", "Manual › Safety\nWear gloves … always."]
+    assert "2.1 Cover" in chunks[0].text
+    for text in ("1 One … 1\n2 Two . . . . 12\nPreface … iv", "1 One … 1\n2 Two … 2\n\n3 Three\n4 Four … 4"):
+        assert is_contents(text)
+    for text in ("1 One … 1\n2 Two … 2", "1 One … 1\n2 Two … 2\n3 Three\n4 Four", "It goes on …\nand … on", ""):
+        assert not is_contents(text)
+
+
+# Passages
+
+LONG = (
+    "# Pump\n\n## Care\n\nOil the bearing weekly. Never use grease.\n\n"
+    "Check the seal for leaks. Replace it when it drips.\n"
+)
+
+
+def section_chunks(text: str, **fields: object) -> tuple[Document, tuple[Chunk, ...]]:
+    document = Document(id="d", text=text, title="Manual", **fields)  # type: ignore[arg-type]
+    return document, cut_sections(document, outline(document))
+
+
+def test_a_long_chunk_is_cut_between_its_paragraphs_and_each_found_under_its_titles() -> None:
+    document, chunks = section_chunks(LONG, page_starts=(0, LONG.index("Check")))
+    first, second = passages_of(chunks[0], max_tokens=14, document=document)
+    texts = ("Oil the bearing weekly. Never use grease.", "Check the seal for leaks. Replace it when it drips.")
+    assert (first.text, second.text) == (f"## Care\n\n{texts[0]}", texts[1])
+    placed = [(each.lines, each.pages, each.position) for each in (first, second)]
+    assert placed == [((3, 5), (1, 1), 0), ((7, 7), (2, 2), 1)]
+    assert (first.path, first.section) == (("Pump", "Care"), chunks[0].section)
+    alone = passages_of(chunks[0], max_tokens=14)  # without its document: on the pages of its chunk
+    assert {passage.pages for passage in alone} == {(1, 2)}
+    found = passage_views(document, chunks, max_tokens=14)
+    assert {(view.chunk_id, view.kind) for view in found} == {(chunks[0].id, PASSAGE)}
+    assert [view.text for view in found] == [f"Manual › Pump › Care\n{text}" for text in texts]
+
+
+def test_a_short_chunk_is_its_only_passage() -> None:
+    document, (chunk,) = section_chunks(LONG)
+    (passage,) = passages_of(chunk, max_tokens=count_tokens(chunk.text))
+    assert (passage.id, passage.text) == (chunk.id, chunk.text)
+    assert len(passage_views(document, [chunk], max_tokens=1_000)) == 1
+    for refused in (lambda: passages_of(chunk, max_tokens=0), lambda: passage_views(document, [chunk], max_tokens=0)):
+        with pytest.raises(ParameterError, match="max_tokens must be an integer >= 1, got 0"):
+            refused()
+
+
+def test_a_heading_alone_is_no_passage_to_read() -> None:
+    paragraph = ("word " * 39).strip() + "."  # of 40 tokens: no room for the heading beside it
+    document, (chunk,) = section_chunks(f"## Moisture\n\n{paragraph}\n\n{paragraph}\n")
+    first, *others = passages_of(chunk, max_tokens=40, document=document)
+    assert (first.text, first.metadata["heading_only"]) == ("## Moisture", True)
+    assert [dict(passage.metadata) for passage in others] == [{}, {}]
+    assert [view.text.count("word") for view in passage_views(document, [chunk], max_tokens=40)] == [39, 39]
+
+
+def check_slices(document: Document, chunk: Chunk, found: Sequence[Chunk], limit: int) -> None:
+    assert all(document.text[each.start : each.end] == each.text for each in found)
+    assert [each.lines for each in found] == [document.place_of(each.start, each.end).lines for each in found]
+    ends = [chunk.start, *(end for each in found for end in (each.start, each.end)), chunk.end]
+    assert ends == sorted(ends)
+    between = zip(ends[::2], ends[1::2], strict=True)
+    assert not any(document.text[start:end].strip() for start, end in between)
+    assert all(count_tokens(each.text) <= limit or len(each.text.strip()) == 1 for each in found)
+
+
+@given(documents(), st.integers(1, 40))
+def test_passages_and_sentences_are_exact_slices_that_cover_their_chunk(document: Document, limit: int) -> None:
+    for chunk in cut(document, outline(document), options=ChunkOptions(max_tokens=300)):
+        check_slices(document, chunk, passages_of(chunk, max_tokens=limit, document=document), limit)
+        check_slices(document, chunk, sentences_of(chunk), 100)
+
+
+def test_short_sentences_and_headings_join_what_follows_and_tables_stay_whole() -> None:
+    table = "| part | torque |\n|---|---|\n" + "".join(f"| screw M{size} | {size} Nm |\n" for size in range(3, 9))
+    said = (
+        "Never use grease for it, as it blocks the valve in the housing.",
+        "1. Check the seal for leaks. It is old.",
+    )
+    _, (chunk,) = section_chunks(f"## Care\n\nOil it. {said[0]}\n{said[1]}\n\n{table}\nDone.\n")
+    assert [each.text for each in sentences_of(chunk)] == [
+        f"## Care\n\nOil it. {said[0]}", said[1], table.strip(), "Done."
+    ]  # fmt: skip
+    (row, *_) = sentences_of(section_chunks(f"## Care\n\n{table * 3}")[1][0])
+    assert count_tokens(row.text) <= 100
+    assert row.text.endswith("|")
+
+
+def test_prose_is_the_sentences_of_paragraphs_and_items_section_by_section() -> None:
+    entries = "1 One … 1\n2 Two … 2\n3 Three … 3"
+    first = f"One here.  It\ngoes on. ![p](p.png) shown.\n\n- An item. Two.\n\n| t |\n|---|\n| no |\n\n{entries}\n"
+    document = Document(id="d", text=f"# A\n\n{first}\n## B\n\n> no\n\n```\nno\n```\n\nLast.\n")
+    assert prose(document, outline(document)) == (("One here.", "It goes on.", "An item.", "Two."), ("Last.",))

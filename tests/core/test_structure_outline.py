@@ -1,21 +1,29 @@
-"""The heading tree: which lines are headings, whose children they are, and that sections tile the text."""
+"""The heading tree and the outline by a table of contents: which headings there are, and that sections tile texts."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from case_files import cases_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.model import Document, Section
-from catena.structure import cut, headed_views, outline
+from catena.formatting import format_layout
+from catena.model import Document, ParameterError, Section
+from catena.parsing import parse
+from catena.structure import blocks_of, content_outline, cut, cut_sections, headed_views, outline, outline_by_contents
 from catena.structure.blocks import LineBlock, _Scanner, parse_blocks, split_lines
+from catena.structure.contents import ContentsOutline, is_announcement, printed_contents
 from catena.text import plain_title
 from catena.text.headings import chinese_number
+from catena_bench.generated_pdfs import Heading
+from catena_bench.headings import Counts, compare
 from conftest import needs_data
 
 LINES = [
@@ -94,8 +102,13 @@ def test_chinese_numerals(numeral: str, value: int) -> None:
 
 @given(texts, st.sampled_from(["text/markdown", "text/plain"]))
 @example("\r", "text/markdown")
-def test_sections_tile_the_text(text: str, media_type: str) -> None:
+def test_sections_tile_the_text_and_whatever_is_called_contents(text: str, media_type: str) -> None:
     check_tiling(text, outline(document(text, media_type)))
+    listed = f"Contents\n\n- text\n- # a\n- x\n{text}\nContents\n\n- [a](#a)\n- [b](#b)\n{text}"
+    found = document(listed, media_type)
+    sections = content_outline(found)
+    check_tiling(listed, sections)
+    assert all(listed[chunk.start : chunk.end] == chunk.text for chunk in cut_sections(found, sections))
 
 
 @given(markdown_lines)
@@ -141,3 +154,157 @@ def test_an_endless_heading_gives_a_title_of_bounded_length() -> None:
     assert section.title == ("long " * 200).strip() + "…"
     assert found.text[section.body_start :].strip() == "words of the text"
     assert max(len(view.text) for view in headed_views(found, cut(found, (section,)))) < 5_000
+
+
+# The outline by a document's own table of contents: what is one, what its entries name, and their levels.
+
+
+def contents_of(text: str, media_type: str = "text/markdown") -> ContentsOutline:
+    found = outline_by_contents(document(text, media_type))
+    assert found is not None
+    return found
+
+
+def levels(sections: tuple[Section, ...]) -> list[tuple[int, str]]:
+    return [(section.level, section.title) for section in sections]
+
+
+LEADERS = Path(__file__).with_name("manual_with_contents.txt").read_text(encoding="utf-8")
+
+
+def test_lines_with_leaders_divide_plain_text_and_an_entry_that_names_nothing_shifts_no_other() -> None:
+    found = contents_of(LEADERS, "text/plain")
+    foot = (2, "1.2 Foot and a title that goes on")
+    expected = [(0, ""), (1, "1 Mounting"), (2, "1.1 Cover"), foot, (1, "2 Use"), (1, "Index")]
+    assert levels(found.sections) == expected
+    assert ([position for _, position in found.matched], found.missing) == ([1, 2, 3, 4, 5], ())
+    printed = LEADERS[found.start : found.end]
+    assert (printed[:14], printed[-8:]) == ("1 Mounting ...", "Index 9\n")
+    check_tiling(LEADERS, found.sections)
+    found = contents_of(LEADERS.replace("1.1 Cover\nTake", "1.1 Lid\nTake"), "text/plain")
+    assert (found.missing, levels(found.sections)[2][1]) == (("1.1 Cover",), foot[1])
+
+
+@pytest.mark.parametrize(("text", "sections"), cases_of("cases_contents.txt"))
+def test_the_table_of_contents_gives_the_levels(text: str, sections: str) -> None:
+    found = contents_of(f"# M\n\n{text}\n")
+    assert [f"{'#' * level} {title}" for level, title in levels(found.sections)[1:]] == sections.split("\n")
+    unlisted = ("M", "Contents", "Left out", "A deep", "Deep", "Deeper", "1.1.1 Deep")
+    matched = [found.sections[position].title for _, position in found.matched]
+    assert matched == [title for _, title in levels(found.sections) if title not in unlisted]
+    assert found.missing == ()
+
+
+def test_announced_tables_come_first_of_them_the_longest_and_two_lines_between_entries_end_none() -> None:
+    def listed(titles: str, before: str = "") -> str:
+        return before + "".join(f"{title} .... 1\n" for title in titles) + "\n# -\n\n"
+
+    text = "".join(map(listed, ("ABC", "ABCD", "ABC", "ABCDE"), ("", "", "Contents\n", "Contents\n")))
+    assert [len(one.entries) for one in printed_contents(text, blocks_of(document(text)))] == [5, 3, 3, 4]
+    for between, entries in (("x\ny\n", [3]), ("x\ny\nz\n", [])):
+        text = f"Contents\nA .... 1\nB .... 2\n{between}C .... 3\n"
+        assert [len(one.entries) for one in printed_contents(text, blocks_of(document(text)))] == entries
+
+
+@pytest.mark.parametrize("entries", [3, 4, 5])
+def test_of_equal_places_for_the_last_entry_the_earliest_is_taken(entries: int) -> None:
+    titles = [f"Part {letter}" for letter in "ABCDE"[:entries]]
+    listed = "".join(f"{title} .... {page}\n" for page, title in enumerate(titles, 1))
+    text = f"Contents\n{listed}\n" + "".join(f"{title}\n\nwords\n\n" for title in [*titles, titles[-1]])
+    found = contents_of(text, "text/plain")
+    assert found.sections[-1].start == text.index(f"{titles[-1]}\n\nwords")
+
+
+def test_a_page_head_that_repeats_a_title_is_not_taken_for_it() -> None:
+    body = "".join(f"{n} Part number {n}\n\ntext of {n}\n\n3 Part number 3\n\n" for n in range(1, 6))
+    entries = "".join(f"{n} Part number {n} .... {n}\n" for n in range(1, 6))
+    found = contents_of(f"Contents\n{entries}\n{body}", "text/plain")
+    assert [title for _, title in levels(found.sections)[1:]] == [f"{n} Part number {n}" for n in range(1, 6)]
+
+
+NONE = [
+    "# M\n\n## Contents\n\n- one cable\n- two screws\n- a manual\n\n## Mounting\n\nx\n\n## Use\n",  # a list of parts
+    "# M\n\n```\n1 A .... 1\n2 B .... 2\n3 C .... 3\n```\n\n# A\n\n# B\n\n# C\n",
+    "# M\n\n| 1 A … 1 |\n|---|\n| 2 B … 2 |\n| 3 C … 3 |\n",
+    "# M\n\n- [A](#a)\n- [B](#b)\n\n# A\n\n# B\n",  # two links
+    "# M\n\n- A\n- B\n- C\n\n# A\n\n# B\n\n# C\n",  # no word for it
+    *("Contents\n", "Contents\n\n1 A\n2 B\n3 C\n", ""),
+]
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_no_table_of_contents(text: str) -> None:
+    assert outline_by_contents(document(text)) is None
+    assert content_outline(document(text)) == outline(document(text))
+
+
+def test_fewer_entries_than_the_share_are_not_trusted() -> None:
+    text = "# Contents\n\n- [A](#a)\n- [B](#b)\n- [C](#c)\n- [D](#d)\n\n# A\n\n# B\n\nx\n"
+    assert len(contents_of(text).matched) == 2
+    assert outline_by_contents(document(text), share=0.6) is None
+    for share in (0, -1, 1.1):
+        with pytest.raises(ParameterError):
+            outline_by_contents(document(text), share=share)
+
+
+@pytest.mark.parametrize(
+    "line", ["## Table of Contents", "**Inhaltsverzeichnis**", "CONTENTS:", "目 录", "Table des matières"]
+)
+def test_words_for_a_table_of_contents(line: str) -> None:
+    assert is_announcement(line)
+    assert not is_announcement(f"{line} of the box")
+
+
+TITLES = st.lists(st.sampled_from(["Alpha", "Beta two", "Gamma", "Delta", "Eta", "Zeta"]), min_size=3, unique=True)
+
+
+@given(TITLES, st.sets(st.integers(0, 5)), st.sampled_from(["link", "leader", "item"]), st.integers(1, 3))
+def test_the_sections_of_headings_are_all_kept(titles: list[str], unlisted: set[int], form: str, level: int) -> None:
+    listed = [title for i, title in enumerate(titles) if i not in unlisted]
+    lines = {
+        "link": [f"- [{title}](#{title.lower().replace(' ', '-')})" for title in listed],
+        "leader": [f"{title} ..... {page}" for page, title in enumerate(listed, 1)],
+        "item": [f"* {title}" for title in listed],
+    }[form]
+    body = "".join(f"{'#' * level} {title}\n\nbody of it\n\n" for title in titles)
+    found = document("Contents\n\n" + "\n".join(lines) + "\n\n" + body)
+    sections = content_outline(found)
+    check_tiling(found.text, sections)
+    assert [section.title for section in sections if section.level] == titles
+    by_contents = outline_by_contents(found)
+    assert (by_contents is not None) == (len(listed) >= 3)
+    if by_contents is not None:
+        assert [title for title, _ in by_contents.matched] == listed
+        assert all(sections[position].title == title for title, position in by_contents.matched)
+
+
+HOSTILE_TABLES = ["Contents\n" * 10_000, "Contents\n\n" + "- a\n" * 30_000, (". " * 149 + "x\n") * 2_000]
+HOSTILE_TABLES += ["Contents\n" + "a .... 1\n" * 2_000 + "\na\n" * 2_000, "- [a](#a)\n" * 2_000 + "# a\n" * 1_000]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", HOSTILE_TABLES, ids=range(5))
+def test_hostile_tables_cost_no_square(text: str) -> None:
+    sections = content_outline(document(text))
+    assert (sections[0].start, sections[-1].end) == (0, len(text))
+    assert all(one.end == other.start for one, other in pairwise(sections))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["R-intro.pdf", "bashref.pdf"])
+def test_a_printed_table_loses_no_section_of_a_manual(name: str) -> None:
+    """By layout nearly all headings are known already; of the bare text the table finds nearly all by itself."""
+    manual = parse(needs_data("pdfs", name), engine="pypdfium2")
+    truth = [Heading(item.level, item.title, item.page) for item in manual.layout.outline]
+
+    def score(found: Document, sections: tuple[Section, ...]) -> Counts:
+        return compare(truth, [Heading(s.level, s.title, found.page_at(s.start) or 1) for s in sections if s.level])
+
+    formatted = format_layout(replace(manual, layout=replace(manual.layout, outline=())))
+    by_headings, by_contents = outline(formatted), content_outline(formatted)
+    assert len(by_contents) >= len(by_headings)
+    assert score(formatted, by_contents).shared >= score(formatted, by_headings).shared
+    plain = contents_of(manual.document.text, manual.document.media_type)
+    assert len(plain.matched) >= 0.95 * (len(plain.matched) + len(plain.missing))
+    counts = score(manual.document, plain.sections)
+    assert (counts.shared >= 0.95 * counts.truth, counts.level >= 0.97 * counts.shared) == (True, True)

@@ -1,18 +1,24 @@
-"""Segmentation by a language model: lines numbered without loss, windows that carry open sections, failures told."""
+"""Segmentation by a language model: numbered lines, windows that carry open sections, answers put right."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
+import math
+import pickle
 import re
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from case_files import cases_of
+from hypothesis import example, given
 from hypothesis import strategies as st
+from test_structure_outline import check_tiling, document
 
 from catena import ServiceError
 from catena.effects import Complete, Completion, Journal, Services, arun, plan, run
@@ -25,9 +31,11 @@ from catena.structure import (
     cut,
     number_lines,
     outline,
+    read_sections,
+    repair,
     segment_with_llm,
 )
-from catena.structure.segment_repair import LineSection
+from catena.structure.segment_repair import LineSection, RawSection, Repaired, clean_title, read_number
 from catena.structure.segmentation import DividedLines, LineSpan, joined
 from catena.testing import FakeLLM, ScriptedLLM
 from catena.testing.fakes import Slow
@@ -42,10 +50,6 @@ ARTICLE = (
 
 LINES = "".join(f"{n:03} is a line.\n" for n in range(40))  # 15 characters each
 WINDOWS: dict[str, Any] = {"window": 150, "wrap": 30, "min_section": 0}  # of 10 lines
-
-
-def document(text: str, media_type: str = "text/markdown") -> Document:
-    return Document(id="d", text=text, media_type=media_type)
 
 
 def asked(request: Complete) -> tuple[int, int]:
@@ -79,17 +83,19 @@ def starts(found: Segmentation) -> list[int]:
 
 
 def check_tiles(text: str, sections: tuple[Section, ...]) -> None:
-    assert [section.position for section in sections] == list(range(len(sections)))
-    assert "".join(text[section.start : section.end] for section in sections) == text
-    assert all(one.end == other.start for one, other in pairwise(sections))
+    check_tiling(text, sections)
     for section in sections:
         assert section.id == span_id("d", "section", section.start, section.end)
-        assert section.path == (section.title,) or section.level != 1
         assert section.title or section.level == 0 or text[section.start :].lstrip().startswith(("#", "=", "-"))
-        above = section.parent
-        assert section.path[:-1] == (() if above is None else sections[above].path)
-        assert above is None or sections[above].start <= section.start <= section.tree_end <= sections[above].tree_end
-    assert len({section.id for section in sections}) == len(sections)
+
+
+def check_chunks(source: Document, sections: tuple[Section, ...]) -> None:
+    chunks = cut(source, sections)
+    for chunk in chunks:
+        section = sections[chunk.section]
+        assert section.start <= chunk.start <= chunk.end <= section.end
+        assert chunk.path == section.path
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(source.text.split())
 
 
 # Numbered lines.
@@ -110,11 +116,8 @@ def test_lines_are_numbered_from_0_or_1_blank_ones_count_and_nothing_is_collapse
 def test_long_lines_are_cut_at_sentences_then_spaces_then_anywhere():
     sentence = "It was good. "
     lines = number_lines(document(f"{sentence * 3}\n{'word  ' * 5}\n{'字' * 25}\n"), wrap=20)
-    assert [lines.line(n) for n in range(len(lines))] == [
-        *(sentence, sentence, sentence + "\n"),
-        *("word  word  word  ", "word  word  \n"),
-        *("字" * 20, "字" * 5 + "\n"),
-    ]
+    cut_ = [sentence, sentence, f"{sentence}\n", "word  word  word  ", "word  word  \n", "字" * 20, "字" * 5 + "\n"]
+    assert [lines.line(n) for n in range(len(lines))] == cut_
 
 
 def test_tables_and_figures_are_one_line_each():
@@ -129,10 +132,15 @@ def test_tables_and_figures_are_one_line_each():
 numbered_texts = st.one_of(texts(), st.text(max_size=300), st.text(alphabet=" \t\r\n\x0c\x0b。.a字|-", max_size=400))
 
 
-@given(numbered_texts, st.integers(1, 30), st.integers(0, 1), st.sampled_from(["text/markdown", "text/plain"]))
-def test_numbered_lines_restore_the_text_byte_for_byte(text: str, wrap: int, base: int, media_type: str) -> None:
-    lines = number_lines(document(text, media_type), wrap=wrap, base=base)
+borders_of = st.sets(st.integers(0, 80), max_size=4)
+
+
+@given(numbered_texts, st.integers(1, 30), st.integers(0, 1), st.booleans(), borders_of)
+def test_numbered_lines_restore_the_text_byte_for_byte(text: str, wrap: int, base: int, is_plain: bool, borders):
+    source = document(text, "text/plain" if is_plain else "text/markdown")
+    lines = number_lines(source, wrap=wrap, base=base, borders=borders)
     found = [lines.line(n) for n in range(len(lines))]
+    assert {border for border in borders if border <= len(text)} <= set(lines.starts)
     assert "".join(found) == text
     assert all(found)
     assert all(lines.at(offset) == n for n in range(len(lines)) for offset in range(*lines.starts[n : n + 2]))
@@ -142,13 +150,6 @@ def test_numbered_lines_restore_the_text_byte_for_byte(text: str, wrap: int, bas
         assert shown.startswith(mark, at)
         at += len(mark) + (not line.endswith("\n"))
     assert at == len(shown)
-
-
-@given(texts(), st.sets(st.integers(0, 80), max_size=4))
-def test_forced_borders_begin_a_line(text: str, borders: set[int]) -> None:
-    lines = number_lines(document(text), borders=borders)
-    assert {border for border in borders if border <= len(text)} <= set(lines.starts)
-    assert "".join(lines.line(n) for n in range(len(lines))) == text
 
 
 # Segmentation.
@@ -200,14 +201,14 @@ def part(first: int, last: int, *starts: int) -> DividedLines:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        pytest.param(part(0, 11, 0, 10), part(10, 19, 10, 15), "0:0 0-9, 10:10 10-14, 10:15 15-19", id="border"),
-        pytest.param(part(0, 11, 0, 4), part(10, 19, 10, 15), "0:0 0-3, 0:4 4-14, 10:15 15-19", id="open"),
-        pytest.param(part(0, 11, 0, 5), part(10, 19, 10, 15), "0:0 0-4, 0:5 5-14, 10:15 15-19", id="equal"),
-        pytest.param(part(0, 11, 0, 8), part(10, 19, 10, 15), "0:0 0-7, 10:10 8-14, 10:15 15-19", id="longer"),
-        pytest.param(part(0, 13, 0, 12), part(10, 19, 10, 15), "0:0 0-11, 10:10 12-14, 10:15 15-19", id="late"),
-        pytest.param(part(0, 13, 0, 12), part(10, 19, 10, 11), "0:0 0-11, 10:11 12-19", id="they-disagree"),
-        pytest.param(part(0, 13, 0, 10, 12), part(10, 19, 10, 15), "0:0 0-9, 10:10 10-14, 10:15 15-19", id="two"),
-        pytest.param(part(0, 9, 0, 4), part(10, 19, 10), "0:0 0-3, 0:4 4-9, 10:10 10-19", id="nothing-seen"),
+        (part(0, 11, 0, 10), part(10, 19, 10, 15), "0:0 0-9, 10:10 10-14, 10:15 15-19"),  # a border
+        (part(0, 11, 0, 4), part(10, 19, 10, 15), "0:0 0-3, 0:4 4-14, 10:15 15-19"),  # an open section
+        (part(0, 11, 0, 5), part(10, 19, 10, 15), "0:0 0-4, 0:5 5-14, 10:15 15-19"),  # as long on both sides
+        (part(0, 11, 0, 8), part(10, 19, 10, 15), "0:0 0-7, 10:10 8-14, 10:15 15-19"),  # longer after
+        (part(0, 13, 0, 12), part(10, 19, 10, 15), "0:0 0-11, 10:10 12-14, 10:15 15-19"),  # late
+        (part(0, 13, 0, 12), part(10, 19, 10, 11), "0:0 0-11, 10:11 12-19"),  # they disagree
+        (part(0, 13, 0, 10, 12), part(10, 19, 10, 15), "0:0 0-9, 10:10 10-14, 10:15 15-19"),  # two
+        (part(0, 9, 0, 4), part(10, 19, 10), "0:0 0-3, 0:4 4-9, 10:10 10-19"),  # nothing seen
     ],
 )
 def test_the_window_that_sees_both_sides_decides_on_a_border(before, after, expected):
@@ -293,15 +294,11 @@ def scrambled(seed: str) -> Callable[[Complete], str]:
 
 paragraphs = st.lists(st.sampled_from(["A line. ", "b\n", "\n", "# H\n", "long " * 9]), max_size=60).map("".join)
 settings_of = st.builds(
-    SegmentOptions,
+    partial(SegmentOptions, wrap=10, longest_leaf=30, min_section=5, fallback=40),
     mode=st.sampled_from(["iterative", "parallel"]),
     window=st.integers(20, 200),
-    wrap=st.just(10),
     overlap=st.sampled_from([0.0, 0.1, 0.5]),
     under=st.sampled_from(["document", "headings"]),
-    longest_leaf=st.just(30),
-    min_section=st.just(5),
-    fallback=st.just(40),
 )
 
 
@@ -310,15 +307,10 @@ def test_sections_tile_and_calls_are_bounded_whatever_the_model_says(text, seed,
     llm, source = FakeLLM(scrambled(seed)), document(text, "text/plain" if plain else "text/markdown")
     found = run(segment_with_llm(source, options), Services(llm=llm))
     check_tiles(text, found.sections)
+    check_chunks(source, found.sections)
     times = 4 if options.mode == "iterative" else 2
     windows = times * -(-len(text) // options.window) + max(1, len(outline(source)))
     assert len(llm.calls) <= options.attempts * windows
-    chunks = cut(source, found.sections)
-    for chunk in chunks:
-        section = found.sections[chunk.section]
-        assert section.start <= chunk.start <= chunk.end <= section.end
-        assert chunk.path == section.path
-    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
     headings = {block.start for block in blocks_of(source) if block.kind == "heading"}
     for section in found.sections:
         if options.under == "document" and section.level and section.position not in found.generated:
@@ -392,3 +384,167 @@ def test_a_dry_run_counts_the_windows():
     step = segment_with_llm(document(LINES * 5), SegmentOptions(window=300, wrap=30))
     found = plan(step, Services(llm=FakeLLM()), stand_ins=PLANNED_ANSWERS)
     assert (found.stopped_by, 10 <= found.total.calls <= 13) == ("", True)
+
+
+# Answers with line numbers: found in a reply, re-based, put right, and every repair reported.
+
+
+def raw(*sections: tuple[Any, ...]) -> list[RawSection]:
+    return [RawSection(*section) for section in sections]
+
+
+def lines(repaired: Repaired) -> list[tuple[int, int]]:
+    return [(section.first, section.last) for section in repaired.sections]
+
+
+def kinds(repaired: Repaired) -> list[str]:
+    return [each.kind for each in repaired.repairs]
+
+
+@pytest.mark.parametrize(("answer", "expected"), cases_of("cases_repair.txt"))
+def test_each_kind_of_answer_is_put_right_as_stated(answer: str, expected: str) -> None:
+    window, *sections = answer.split("\n")
+    repaired = repair(raw(*map(json.loads, sections)), *map(int, window.split()))
+    spans = " ".join(f"{first}-{last}" for first, last in lines(repaired))
+    assert f"{spans}\n{' '.join(kinds(repaired))}".strip() == expected
+
+
+@pytest.mark.parametrize("end", [9, None], ids=["with ends", "without"])
+def test_of_equal_sections_the_first_in_the_answer_is_kept_and_of_unequal_ones_the_shortest(end: int | None) -> None:
+    equal = repair(raw(("one", 0, end), ("other", 0, end)), 0, 9)
+    assert [(section.title, section.place) for section in equal.sections] == [("one", 0)]
+    assert [(each.kind, each.section) for each in equal.repairs] == [("duplicate", 1)]
+    unequal = repair(raw(("one", 0, end), ("other", 0, 5), ("more", 6, 9)), 0, 9)
+    assert [section.title for section in unequal.sections] == ["other", "more"]
+
+
+def test_a_repair_says_what_was_and_what_became():
+    repaired = repair(raw(("a", 0), ("b", 30), ("c", 60)), 100, 199)
+    (told,) = repaired.repairs
+    assert (told.lines, told.section) == ((100, 199), None)
+    assert (told.was, told.became) == ("lines 0, 30, 60", "lines 100, 130, 160")
+    assert pickle.loads(pickle.dumps(repaired)) == repaired
+    (told,) = repair(raw(("a", 0, 7), ("b", 6, 9)), 0, 9).repairs
+    assert (told.section, told.was, told.became) == (0, "lines 0 to 7", "end 5")
+
+
+def test_too_many_sections_are_joined_by_bands_of_equal_height():
+    """10 lines in 2 bands: middles 0.5, 1.5, 4.5, 8.5; the longest gives its title; a middle on a border is below."""
+    repaired = repair(raw(("a", 0), ("b", 1), ("c", 2), ("d", 7)), 0, 9, most_sections=2)
+    assert repaired.sections == (LineSection("c", 0, 6, 2), LineSection("d", 7, 9, 3))
+    assert kinds(repaired) == ["too_many"]
+    on_the_border = repair(raw(("a", 100), ("b", 104), ("c", 106)), 100, 109, most_sections=2)
+    assert lines(on_the_border) == [(100, 103), (104, 109)]
+    one_per_line = raw(*((f"line {n}", n, n) for n in range(100)))
+    joined = repair(one_per_line, 0, 99, most_sections=4)
+    assert (lines(joined), kinds(joined)) == ([(0, 24), (25, 49), (50, 74), (75, 99)], ["too_many"])
+    assert len(repair(one_per_line, 0, 99).sections) == 100
+
+
+def test_titles_are_made_plain_and_bounded():
+    answer = raw(("## **Two\n words** ", 0), (None, 2), (7, 4), ("x" * 300, 6), ("word " * 100, 8))
+    repaired = repair(answer, 0, 9, longest_title=20, untitled=lambda first, last: f"from {first} to {last}")
+    titles = [section.title for section in repaired.sections]
+    assert titles == ["Two words", "from 2 to 3", "7", "x" * 19 + "…", "word word word…"]
+    assert kinds(repaired) == ["title"] * 5
+    assert clean_title("من\u200cخانه", 50) == "من\u200cخانه"  # joiners belong to words
+
+
+# Law: whatever the answer, the sections tile the lines, and nothing differs from it untold.
+
+
+def check(answer: list[RawSection], first: int, last: int, repaired: Repaired) -> None:
+    sections, repairs = repaired.sections, repaired.repairs
+    assert (sections[0].first, sections[-1].last) == (first, last)
+    assert all(one.last + 1 == other.first for one, other in itertools.pairwise(sections))
+    assert all(section.first <= section.last and section.title.strip() for section in sections)
+    assert all(each.was != each.became and each.lines == (first, last) for each in repairs)
+    about = {each.section for each in repairs}
+    whole = {each.kind for each in repairs if each.section is None}
+    for section in sections:
+        if section.place is None:
+            assert "empty" in whole
+            continue
+        given = answer[section.place]
+        same_title = type(given.title) is str and given.title == section.title
+        same_lines = type(given.start) is int and given.start == section.first
+        same_lines &= given.end is None or (type(given.end) is int and given.end == section.last)
+        assert same_title or section.place in about
+        assert same_lines or section.place in about or whole & {"window_relative", "one_based", "too_many"}
+    lost = set(range(len(answer))) - {section.place for section in sections}
+    assert lost <= about or "too_many" in whole
+    places = [section.place for section in sections if section.place is not None]
+    assert places == sorted(places) or "unsorted" in whole
+    if not repairs:
+        assert [(each.title, each.start) for each in answer] == [(each.title, each.first) for each in sections]
+
+
+numbers = st.one_of(
+    *(st.integers(-5, 260), st.integers(), st.floats(), st.none(), st.booleans(), st.text(max_size=6)),
+    *(st.integers(0, 200).map(lambda n: f"line {n}"), st.lists(st.integers(), max_size=2)),
+)
+titles = st.one_of(st.text(max_size=8), st.none(), st.integers(), st.lists(st.text(max_size=2), max_size=1))
+answers = st.lists(st.builds(RawSection, titles, numbers, numbers), max_size=8)
+
+
+@given(answers, st.integers(0, 120), st.integers(0, 120), st.none() | st.integers(1, 4))
+@example([RawSection("a", 0, 30), RawSection("b", 30, 60), RawSection("c", 60, 100)], 100, 99, None)
+@example([RawSection(None, None, 1e18), RawSection(None, None, 1e18 + 128), RawSection(None, None, 1e18)], 0, 0, None)
+@example([RawSection(10**4000, 10**4000, 0), RawSection("a", 10**20, -(10**20))], 0, 9, None)
+def test_any_answer_gives_sections_that_tile(answer, first, more, most):
+    repaired = repair(answer, first, first + more, most_sections=most)
+    check(answer, first, first + more, repaired)
+    assert most is None or len(repaired.sections) <= most
+
+
+@given(st.sets(st.integers(1, 99), max_size=6), st.integers(101, 5000), st.integers(0, 1), st.booleans())
+def test_a_right_answer_is_taken_as_it_is_and_one_relative_to_its_window_is_moved_whole(inner, first, base, ends):
+    starts = [0, *sorted(inner)]
+    spans = list(zip(starts, [*(start - 1 for start in starts[1:]), 99], strict=True))
+    for add, told in ((first, []), (base, ["window_relative"])):
+        answer = [RawSection(f"t{a}", a + add, b + add if ends else None) for a, b in spans]
+        repaired = repair(answer, first, first + 99)
+        assert lines(repaired) == [(first + a, first + b) for a, b in spans]
+        assert kinds(repaired) == told
+
+
+# The reader.
+
+LIST = '[{"title": "a", "start": 0, "end": 4}, {"title": "b, ]", "start": 5, "end": 9}]'
+READ = (RawSection("a", 0, 4), RawSection("b, ]", 5, 9))
+
+
+def test_of_a_list_that_was_cut_the_whole_sections_are_kept_and_a_single_section_needs_no_list():
+    for reply in (LIST, f"{LIST}\nDone [really].", '{"sections": ' + LIST):
+        assert read_sections(reply) == READ
+    assert read_sections(LIST[:-10]) == READ[:1]
+    assert read_sections('{"title": "a", "start": 3}') == (RawSection("a", 3),)
+
+
+@pytest.mark.parametrize("reply", ["", "no", "[]", "[1, 2]", '[{"title": "a"}]', "[" * 10_000, '{"a": ' * 5_000])
+def test_what_is_no_list_of_sections_is_refused(reply: str) -> None:
+    with pytest.raises(ValueError, match="no JSON list of sections"):
+        read_sections(reply)
+
+
+@given(st.text())
+def test_any_reply_is_read_or_refused_with_a_value_error(reply: str) -> None:
+    for text in (reply, reply + LIST, f"{LIST}{reply}"):
+        with contextlib.suppress(ValueError):
+            assert all(isinstance(section, RawSection) for section in read_sections(text))
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(12, 12), (12.0, 12), (12.7, 12), ("12", 12), ("line 12", 12), ("[12]", 12), ("12-20", 12), ("-3", -3)]
+    + [(value, None) for value in (None, True, "", "twelve", [12], {}, math.nan, math.inf, "9" * 5000)],
+)
+def test_numbers_are_read_from_what_means_one(value: Any, number: int | None) -> None:
+    assert read_number(value) == number
+
+
+def test_limits_that_make_no_sense_are_refused():
+    with pytest.raises(ParameterError, match=r"last_line must be at least first_line \(5\), got 4"):
+        repair([], 5, 4)
+    with pytest.raises(ParameterError, match="longest_title and most_sections must be at least 1"):
+        repair([], 0, 4, most_sections=0)

@@ -6,13 +6,15 @@ import gzip
 import itertools
 import json
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_structure_segmentation import check_tiles, document
+from test_structure_outline import document
+from test_structure_segmentation import check_chunks, check_tiles
 
 from catena.effects import Services, run
 from catena.enrichment import StaticEmbedder
@@ -85,23 +87,16 @@ def test_the_best_breaks_of_a_small_case_by_hand():
     assert best_breaks([9.0, 1.0, 5.0, 1.0, 9.0], [1] * 6, shortest=2, longest=3) == [3]
     assert best_breaks([9.0, 3.0, 5.0, 3.0, 9.0], [1] * 6, shortest=2, longest=3) == [2, 4]
     assert best_breaks([9.0, 1.0, 5.0, 9.0], [1] * 5, shortest=2, longest=3) == [3]
+    for gains, sizes, limits, breaks in (  # limits go before gains, and the longest before the shortest
+        ([-5.0] * 5, [1] * 6, (0, 6), []), ([-5.0, -4.0, -5.0], [1] * 4, (1, 3), [2]), ([5.0], [1, 1], (2, 2), []),
+        ([1.0, 1.0], [1, 9, 1], (2, 4), [1, 2]),  # a table alone, and what is beside it
+        ([5.0], [1, 1], (1, 1), [1]), ([], [3], (1, 1), []), ([], [], (1, 1), []),
+        ([0.0, 0.0, 0.0], [1] * 4, (1, 2), [2]),  # equal: the longer run at the end
+    ):  # fmt: skip
+        assert best_breaks(gains, sizes, shortest=limits[0], longest=limits[1]) == breaks
 
 
-def test_limits_go_before_gains_and_the_longest_before_the_shortest():
-    assert best_breaks([-5.0] * 5, [1] * 6, shortest=0, longest=6) == []
-    assert best_breaks([-5.0, -4.0, -5.0], [1] * 4, shortest=1, longest=3) == [2]
-    assert best_breaks([1.0, 1.0], [1, 9, 1], shortest=2, longest=4) == [1, 2]  # a table alone, and what is beside it
-    assert best_breaks([5.0], [1, 1], shortest=2, longest=2) == []
-    assert best_breaks([5.0], [1, 1], shortest=1, longest=1) == [1]
-    assert best_breaks([], [3], shortest=1, longest=1) == []
-    assert best_breaks([], [], shortest=1, longest=1) == []
-    assert best_breaks([0.0, 0.0, 0.0], [1] * 4, shortest=1, longest=2) == [2]  # equal: the longer run at the end
-
-
-Value = tuple[int, int]
-
-
-def value(breaks: Sequence[int], gains: Sequence[int], sizes: Sequence[int], limits: tuple[int, int]) -> Value | None:
+def value(breaks, gains: Sequence[int], sizes: Sequence[int], limits: tuple[int, int]) -> tuple[int, int] | None:
     runs = list(itertools.pairwise([0, *breaks, len(sizes)]))
     lengths = [(sum(sizes[a:b]), b - a) for a, b in runs]
     if any(length > limits[1] and units > 1 for length, units in lengths):
@@ -138,10 +133,9 @@ def test_the_programme_finds_what_brute_force_finds(case: tuple[list[int], list[
 def test_breaks_that_make_no_sense_are_refused_and_a_long_text_takes_one_pass():
     with pytest.raises(ParameterError, match="one per border between 3 units"):
         best_breaks([1.0], [1, 1, 1], shortest=1, longest=2)
-    with pytest.raises(ParameterError, match="0 <= shortest <= longest"):
-        EmbeddingOptions(shortest=3, longest=2)
-    with pytest.raises(ParameterError, match="0 <= shortest <= longest"):
-        best_breaks([], [1], shortest=3, longest=2)
+    for refused in (EmbeddingOptions, partial(best_breaks, [], [1])):
+        with pytest.raises(ParameterError, match="0 <= shortest <= longest"):
+            refused(shortest=3, longest=2)
     gains = np.sin(np.arange(99_999)).tolist()  # quadratic work on 100,000 units would not end
     breaks = best_breaks(gains, [1] * 100_000, shortest=100, longest=50_000)
     assert all(100 <= b - a <= 50_000 for a, b in itertools.pairwise([0, *breaks, 100_000]))
@@ -199,8 +193,7 @@ def test_sections_tile_whatever_the_limits(text: str, plain: bool, under: Under,
     options = EmbeddingOptions(shortest=longest // 4, longest=longest, unit_tokens=4, under=under, longest_leaf=20)
     found = run(segment_by_embedding(source, options), Services(embedder=FakeEmbedder(8)))
     check_tiles(text, found.sections)
-    chunks = cut(source, found.sections)
-    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
+    check_chunks(source, found.sections)
     again = segment_by_embedding(source, options, blocks=blocks_of(source))
     assert found == run(again, Services(embedder=FakeEmbedder(8)))
 

@@ -18,7 +18,7 @@ from test_structure_outline import texts
 from catena.effects import Embed
 from catena.formatting import format_layout
 from catena.library import Library, Preparation, embed, prepare
-from catena.model import Chunk, Document, Merged, header_rows, title_rows, unmerged
+from catena.model import Chunk, Document, Merged, View, header_rows, title_rows, unmerged
 from catena.model.merged_cells import LONGEST_REPEATED
 from catena.parsing import Engine, parse
 from catena.structure import ChunkOptions, cut, outline, table_views
@@ -42,10 +42,15 @@ def table(text: str) -> TableGrid:
     return found
 
 
-def views(text: str, *, title: str = "", max_tokens: int = 320) -> list[str]:
+def defined(text: str, title: str = "", max_tokens: int = 320) -> tuple[tuple[Chunk, ...], list[View]]:
+    """The chunks of a text, and the definitions of its tables."""
     document = Document(id="d", text=text, title=title)
     chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=max_tokens))
-    return [view.text for view in table_views(document, chunks)]
+    return chunks, list(table_views(document, chunks))
+
+
+def views(text: str, title: str = "") -> list[str]:
+    return [view.text for view in defined(text, title)[1]]
 
 
 # What a table says
@@ -63,16 +68,12 @@ def test_a_pipe_table_has_names_rows_and_where_they_stand() -> None:
     assert (found.header, found.rows) == (("a", "b", "c"), (("1|2", "two lines", ""), ("x", "y", "z")))
 
 
-@pytest.mark.parametrize(
-    ("row", "header"),
-    [
-        ("| | min | max | |", ("Quantity", "Supply min", "Supply max", "Unit")),
-        ("| | 1 | 3 | V |", SUPPLY),  # quantities
-        ("| Voltage | low | high | V |", SUPPLY),  # a label
-        ("| | min | | V |", SUPPLY),  # a gap
-    ],
-)
-def test_a_header_of_two_rows_is_joined_and_a_row_of_data_is_none(row: str, header: tuple[str, ...]) -> None:
+DATA_ROWS = ("| | 1 | 3 | V |", "| Voltage | low | high | V |", "| | min | | V |")
+
+
+@pytest.mark.parametrize("row", ["| | min | max | |", *DATA_ROWS])
+def test_a_header_of_two_rows_is_joined_and_quantities_a_label_or_a_gap_make_a_row_of_data(row: str) -> None:
+    header = SUPPLY if row in DATA_ROWS else ("Quantity", "Supply min", "Supply max", "Unit")
     text = f"| Quantity | Supply | | Unit |\n|---|---|---|---|\n{row}\n| Current | 1 | 3 | V |\n"
     found = table(text)
     assert (found.header, found.rows[-1]) == (header, ("Current", "1", "3", "V"))
@@ -109,8 +110,7 @@ def test_an_html_table_is_read_across_blank_lines_and_one_in_a_cell_with_it() ->
 def test_an_html_table_that_no_tag_closes_before_a_heading_stays_text() -> None:
     text = "<table><tr><td>a\n\n# Next\n\nb\n"
     assert tables(text) == []
-    document = Document(id="d", text=text)
-    assert {chunk.kind for chunk in cut(document, outline(document))} == {"text"}
+    assert {chunk.kind for chunk in defined(text)[0]} == {"text"}
     never_closed = "<table>\n\n" * 5_000 + "<table><tr><td>a<td>b</table>\n"
     assert table(never_closed).header == ("a", "b")
 
@@ -158,15 +158,10 @@ def test_no_text_of_a_merged_cell_is_lost(data: st.DataObject, height: int, widt
 SPANS_OF = st.builds(
     "<{} colspan={} rowspan={}>".format, st.sampled_from(["td", "th"]), st.integers(0, 4), st.integers(0, 4)
 )
-html_pieces = st.lists(
-    st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"])
-    | SPANS_OF
-    | st.text("abcdef", min_size=1, max_size=4),
-    max_size=30,
-)
+TAGS = st.sampled_from(["<tr>", "</tr>", "<thead>", "</thead>", "<tbody>", "</td>", "<caption>"])
 
 
-@given(html_pieces)
+@given(st.lists(TAGS | SPANS_OF | st.text("abcdef", min_size=1, max_size=4), max_size=30))
 def test_every_word_of_an_html_table_is_in_its_grid(pieces: list[str]) -> None:
     text = f"<table>{' '.join(pieces)}</table>\n"
     found = table(text)
@@ -235,9 +230,8 @@ def test_the_description_is_the_last_sentences_before_the_table() -> None:
 
 def pieces(text: str, max_tokens: int) -> tuple[tuple[Chunk, ...], list[list[str]]]:
     """The chunks of a long table, and the lines of their definitions."""
-    document = Document(id="d", text=text)
-    chunks = cut(document, outline(document), options=ChunkOptions(max_tokens=max_tokens))
-    found = [view.text.split("\n") for view in table_views(document, chunks)]
+    chunks, definitions = defined(text, max_tokens=max_tokens)
+    found = [view.text.split("\n") for view in definitions]
     assert len(found) == len(chunks) > 2
     assert ", ".join(lines[-1] for lines in found) == ", ".join(f"row {number}" for number in range(40))
     return chunks, found
@@ -251,6 +245,7 @@ def test_each_piece_of_a_long_table_has_its_own_labels_and_the_whole_header() ->
         assert (title, lead, names) == ("T", "Table 1. Long", "Q, Supply min, Supply max, Unit")
         assert listed == ", ".join(re.findall(r"row \d+", chunk.text))
     assert {chunk.metadata.get("table_header") for chunk in chunks[1:]} == {"Table 1. Long\n" + head.rstrip()}
+    assert ("table_header" in chunks[0].metadata, {chunk.kind for chunk in chunks}) == (False, {"table"})
     rows = "".join(f"<tr><td>row {number}<td>{number}</tr>" for number in range(40))
     (_, *others), _ = pieces(f"<table><thead><tr><th>Name<th>Number</tr></thead>{rows}</table>\n", 150)
     assert all(chunk.kind == "table" and chunk.text.startswith("<tr><td>row") for chunk in others)
@@ -259,13 +254,11 @@ def test_each_piece_of_a_long_table_has_its_own_labels_and_the_whole_header() ->
 
 @given(texts)
 def test_a_definition_says_nothing_that_the_document_does_not(text: str) -> None:
-    document = Document(id="d", text=text, title="T")
-    chunks = cut(document, outline(document))
-    found = {view.chunk_id: view for view in table_views(document, chunks)}
-    for chunk in chunks:
-        if chunk.id in found:
-            assert chunk.kind == "table"
-            assert set(tokenise(found[chunk.id].text)) <= {"t", *tokenise(text)}
+    chunks, definitions = defined(text, "T")
+    kinds = {chunk.id: chunk.kind for chunk in chunks}
+    for view in definitions:
+        assert kinds[view.chunk_id] == "table"
+        assert set(tokenise(view.text)) <= {"t", *tokenise(text)}
 
 
 # What is embedded

@@ -34,6 +34,7 @@ from catena.structure.segment_tree import (
 from catena.text.words import sentence_ends
 
 _WORD_START = re.compile(r"(?<=\s)\S")
+_TAG = re.compile(r"<(?=\s*(?:/\s*)?lines\b)", re.IGNORECASE)
 _ABRIDGED = " … "
 
 
@@ -424,7 +425,7 @@ class _Job:
             validate=partial(self.read, run=run),
             first=str(run.first + base),
             last=str(run.last + base),
-            lines=shown.replace("</lines", "< /lines"),
+            lines=_TAG.sub("‹", shown),
             open=_OPEN.format(title=open_title) if open_title else "",
             problem=_PROBLEM.format(problem=problem) if problem else "",
         )
