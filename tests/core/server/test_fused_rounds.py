@@ -328,6 +328,7 @@ def test_what_may_still_come_in_is_named_with_by_how_much() -> None:
     assert top.lacking == ("also", "said")
     assert top.unseen == pytest.approx(0.05 + 0.455, abs=1e-5)
     assert top.gap == pytest.approx(0.52 - (0.3 * log1p(3) + 0.455))
+    assert seen.with_parts({"near": ScoreParts(count=1)}).parts["near"].cosine == 0.6  # what was compared stays
     compared = seen.with_parts(
         {"also": ScoreParts(cosine=-1.0, count=3, is_compared=True), "said": ScoreParts(count=1, is_compared=True)}
     )

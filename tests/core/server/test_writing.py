@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from entry_cases import DIM, plain
+from entry_cases import DIM, FIGURE, plain
 from fake_server import FakeServer
 
 from catena import Outcome, ParameterError
@@ -45,6 +45,7 @@ def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, 
 
 def test_a_kill_at_each_call_of_a_replacement_is_mended_by_the_next_put() -> None:
     old, new = plain("d", 6, fingerprint="old"), plain("d", 3, fingerprint="new", words="more")
+    old = replace(old[0], figures=(FIGURE,)), old[1]
     whole = server()
     whole.run(put([old], PLAIN, ES))
     first = len(whole.calls)
