@@ -46,17 +46,16 @@ FAILURES = [
 ]
 
 
-def recorded(operation: str, *names: str) -> list[Any]:
-    """Return a parameter per recording, which plays it."""
-    return [pytest.param(name, marks=played(f"{operation}_{name}"), id=name) for name in names]
+def recorded(operation: str, *cases: Any) -> list[Any]:
+    """Return (operation, case) for each case, which plays the recording of its name."""
+    named = [(case, getattr(case, "name", case)) for case in cases]
+    return [
+        pytest.param(operation, case, marks=played(f"{operation}_{n}"), id=f"{operation}-{n}") for case, n in named
+    ]
 
 
 def played(name: str) -> tuple[pytest.MarkDecorator, ...]:
     return pytest.mark.vcr, pytest.mark.default_cassette(f"{name}.yaml"), pytest.mark.block_network
-
-
-def failing(operation: str) -> list[Any]:
-    return [pytest.param(case, marks=played(f"{operation}_{case.name}"), id=case.name) for case in FAILURES]
 
 
 def recording(name: str) -> Any:
@@ -74,12 +73,6 @@ def recording(name: str) -> Any:
 def shared(kind: type, **options: int) -> Any:
     """Return the one instance for all tests: to load certificates takes longer than a test."""
     return kind(api_key=KEY, **options)
-
-
-def invalid(caught: pytest.ExceptionInfo[ServiceError]) -> None:
-    assert not caught.value.retry
-    assert KEY not in str(caught.value)
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 class HostedCases:
@@ -103,18 +96,24 @@ class HostedCases:
         return shared(self.embedder_type, dim=4)
 
     @pytest.fixture(params=["sync", "async"])
-    def score(self, request: pytest.FixtureRequest, reranker: Any) -> Any:
-        """Score both ways."""
+    def call(self, request: pytest.FixtureRequest) -> Any:
+        """Call a method, or await its async twin."""
         if request.param == "sync":
-            return reranker.score
-        return lambda *asked: asyncio.run(reranker.ascore(*asked))
+            return lambda owner, name, *asked: getattr(owner, name)(*asked)
+        return lambda owner, name, *asked: asyncio.run(getattr(owner, f"a{name}")(*asked))
 
-    @pytest.fixture(params=["sync", "async"])
-    def embed(self, request: pytest.FixtureRequest, embedder: Any) -> Any:
-        """Embed documents both ways."""
-        if request.param == "sync":
-            return embedder.embed_documents
-        return lambda texts: asyncio.run(embedder.aembed_documents(texts))
+    @pytest.fixture
+    def score(self, call: Any, reranker: Any) -> Any:
+        return functools.partial(call, reranker, "score")
+
+    @pytest.fixture
+    def embed(self, call: Any, embedder: Any) -> Any:
+        return functools.partial(call, embedder, "embed_documents")
+
+    @pytest.fixture
+    def ask(self, score: Any, embed: Any) -> Any:
+        """Ask what the recordings of an operation answer."""
+        return lambda operation: score(QUERY, DOCUMENTS) if operation == "rerank" else embed(TEXTS)
 
     # Rerank
 
@@ -153,14 +152,12 @@ class HostedCases:
             score(" ", DOCUMENTS)
         assert vcr.play_count == 0
 
-    @pytest.mark.parametrize("case", failing("rerank"))
-    def test_a_failure_of_rerank_says_whether_and_when_to_try_again(self, score, vcr, case):
+    @pytest.mark.parametrize(("operation", "case"), [*recorded("rerank", *FAILURES), *recorded("embed", *FAILURES)])
+    def test_a_failure_says_whether_and_when_to_try_again(self, ask, vcr, operation, case):
         with pytest.raises(ServiceError, match=case.words) as caught:
-            score(QUERY, DOCUMENTS)
-        self.check_failure(caught.value, case)
+            ask(operation)
         assert vcr.play_count == 1, "the driver retries, not the SDK"
-
-    def check_failure(self, error: ServiceError, case: Failure) -> None:
+        error = caught.value
         assert (error.retry, error.retry_after) == (case.retry, case.retry_after)
         assert not isinstance(error, InvalidReplyError)
         assert KEY not in repr(error)
@@ -170,15 +167,19 @@ class HostedCases:
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
     @pytest.mark.parametrize(
-        "name",
-        recorded(
-            "rerank", *("malformed", "html", "missing", "short", "duplicate", "out_of_range", "negative", "no_score")
-        ),
+        ("operation", "name"),
+        [
+            *recorded("rerank", "malformed", "html", "missing", "short", "duplicate"),
+            *recorded("rerank", "out_of_range", "negative", "no_score"),
+            *recorded("embed", "malformed", "html", "missing", "short", "ragged", "zero"),
+        ],
     )
-    def test_scores_that_do_not_fit_the_texts_are_refused(self, score, vcr, name):
+    def test_what_does_not_fit_the_texts_is_refused(self, ask, vcr, operation, name):
         with pytest.raises(InvalidReplyError) as caught:
-            score(QUERY, DOCUMENTS)
-        invalid(caught)
+            ask(operation)
+        assert not caught.value.retry
+        assert KEY not in str(caught.value)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
         assert vcr.play_count == 1
 
     # Embed
@@ -191,12 +192,8 @@ class HostedCases:
         assert vcr.play_count == 1
 
     @recording("embed_query")
-    def test_a_query_is_embedded_as_one(self, embedder, vcr):
-        np.testing.assert_allclose(embedder.embed_query(QUERY), ROWS[0], atol=1e-7)
-
-    @recording("embed_query")
-    def test_a_query_is_embedded_as_one_without_blocking(self, embedder, vcr):
-        np.testing.assert_allclose(asyncio.run(embedder.aembed_query(QUERY)), ROWS[0], atol=1e-7)
+    def test_a_query_is_embedded_as_one(self, call, embedder, vcr):
+        np.testing.assert_allclose(call(embedder, "embed_query", QUERY), ROWS[0], atol=1e-7)
 
     @recording("embed_split")
     def test_texts_are_split_where_the_service_wants_it_and_joined_again(self, embed, vcr, monkeypatch):
@@ -211,27 +208,13 @@ class HostedCases:
             embed(("a", " "))
         assert vcr.play_count == 0
 
-    @pytest.mark.parametrize("case", failing("embed"))
-    def test_a_failure_of_embed_says_whether_and_when_to_try_again(self, embed, vcr, case):
-        with pytest.raises(ServiceError, match=case.words) as caught:
-            embed(TEXTS)
-        self.check_failure(caught.value, case)
-        assert vcr.play_count == 1, "the driver retries, not the SDK"
-
-    @pytest.mark.parametrize("name", recorded("embed", "malformed", "html", "missing", "short", "ragged", "zero"))
-    def test_vectors_that_do_not_fit_the_texts_are_refused(self, embed, vcr, name):
-        with pytest.raises(InvalidReplyError) as caught:
-            embed(TEXTS)
-        invalid(caught)
-
     # Without a connection
 
-    def test_a_connection_that_fails_may_be_tried_again(self):
+    def test_a_connection_that_fails_may_be_tried_again(self, call):
         near = self.reranker_type(api_key=KEY, base_url="http://127.0.0.1:1", timeout=2)
-        for call in (near.score, lambda *asked: asyncio.run(near.ascore(*asked))):
-            with pytest.raises(ServiceError) as caught:
-                call(QUERY, DOCUMENTS)
-            assert (caught.value.retry, caught.value.retry_after) == (True, None)
+        with pytest.raises(ServiceError) as caught:
+            call(near, "score", QUERY, DOCUMENTS)
+        assert (caught.value.retry, caught.value.retry_after) == (True, None)
 
     # The key
 

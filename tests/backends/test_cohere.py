@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hosted_cases import KEY, TEXTS, HostedCases, recorded
+from hosted_cases import KEY, TEXTS, HostedCases, recording
 
 from catena.backends import CohereReranker
 from catena.backends import cohere as backend
@@ -17,8 +17,8 @@ class TestCohere(HostedCases):
     service, package, variable = "cohere", "cohere", "CO_API_KEY"
     rerank_limit, embed_limit = "MAX_DOCUMENTS", "MAX_TEXTS"
 
-    @pytest.mark.parametrize("name", recorded("embed", "other_type"))
-    def test_vectors_of_another_type_are_refused(self, embed, vcr, name):
+    @recording("embed_other_type")
+    def test_vectors_of_another_type_are_refused(self, embed, vcr):
         with pytest.raises(InvalidReplyError):
             embed(TEXTS)
 

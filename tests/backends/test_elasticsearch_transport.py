@@ -171,6 +171,10 @@ def test_beside_an_async_client_a_sync_one_is_made_with_its_credentials(kind: Ki
 
 # Failures.
 
+FLOODED = (
+    "index [n] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has "
+    "read-only-allow-delete block];"
+)
 REFUSALS = [
     (401, "security_exception", "unable to authenticate", False, "credential in api_key="),
     (403, "security_exception", "action [indices:data/write] is unauthorized", False, "a key whose role has read"),
@@ -180,14 +184,7 @@ REFUSALS = [
     (413, "", "Request Entity Too Large", False, "smaller batches"),
     (429, "circuit_breaking_exception", "[parent] Data too large", True, "more memory"),
     (429, "es_rejected_execution_exception", "rejected execution of coordinating operation", True, "in_flight"),
-    (
-        429,
-        "cluster_block_exception",
-        "index [n] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has "
-        "read-only-allow-delete block];",
-        False,
-        "more room on the server's disk",
-    ),
+    (429, "cluster_block_exception", FLOODED, False, "more room on the server's disk"),
     (403, "cluster_block_exception", "blocked by: [FORBIDDEN/8/index write (api)];", False, "index.blocks.write"),
     (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/2/no master];", True, "has a master"),
     (502, "", "<html>Bad Gateway</html>", True, "again later"),
@@ -213,25 +210,16 @@ def test_a_refusal_says_what_where_what_is_kept_and_what_to_do(
     error = failure(kind, given, call=WRITE, **setting)
     assert (error.status, error.kind, error.retry) == (status, kind_of_error, retry)
     told = str(error).replace("basic_auth=", "api_key=")
-    assert "POST /_bulk" in told
-    assert "127.0.0.1" in told
-    assert reason[:40] in told
-    assert "what was written before stays" in told
-    assert hint in told
+    for words in ("POST /_bulk", "127.0.0.1", reason[:40], "what was written before stays", hint):
+        assert words in told
 
 
 @BOTH
 def test_a_search_that_failed_on_shards_says_why(kind: Kind) -> None:
     why = {"type": "query_shard_exception", "reason": "failed to create query"}
-    body = {
-        "error": {
-            "type": "search_phase_execution_exception",
-            "reason": "all shards failed",
-            "root_cause": [why],
-            "caused_by": {"type": "illegal_argument_exception", "reason": "the vector has 3 dimensions"},
-        }
-    }
-    error = failure(kind, Answer(status=400, body=body))
+    cause = {"type": "illegal_argument_exception", "reason": "the vector has 3 dimensions"}
+    failed = {"type": "search_phase_execution_exception", "reason": "all shards failed"}
+    error = failure(kind, Answer(status=400, body={"error": {**failed, "root_cause": [why], "caused_by": cause}}))
     assert error.kind == "query_shard_exception"
     assert "failed to create query; the vector has 3 dimensions" in str(error)
     assert "Nothing was changed" in str(error)

@@ -22,10 +22,10 @@ class TestVoyage(HostedCases):
     def test_rows_find_their_texts_by_index(self, embed, vcr):
         np.testing.assert_allclose(embed(TEXTS), ROWS, atol=1e-7)
 
-    @pytest.mark.parametrize("name", recorded("embed", "duplicate", "not_base64"))
-    def test_vectors_of_unclear_texts_are_refused(self, embed, vcr, name):
+    @pytest.mark.parametrize(("operation", "name"), recorded("embed", "duplicate", "not_base64"))
+    def test_vectors_of_unclear_texts_are_refused(self, ask, vcr, operation, name):
         with pytest.raises(InvalidReplyError):
-            embed(TEXTS)
+            ask(operation)
 
 
 def test_documented_limits_are_obeyed():

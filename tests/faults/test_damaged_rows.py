@@ -155,11 +155,18 @@ def test_damaged_rows_and_bits_are_named_or_told(whole: Path, tmp_path: Path, se
     assert not [each for each in silent if "ledger" not in each]  # whose lines nothing else repeats
 
 
+def with_rows(whole: Path, folder: Path, statement: str) -> Path:
+    """Return the path of a copy of the library in which a statement has changed rows."""
+    shutil.copytree(whole, folder / "w")
+    path = folder / "w" / "library"
+    with closing(sqlite3.connect(path / "library.sqlite")) as connection, connection:
+        connection.execute(statement)
+    return path
+
+
 def test_a_kind_of_view_that_is_no_text_is_damage(whole: Path, tmp_path: Path) -> None:
-    shutil.copytree(whole, tmp_path / "w")
-    with closing(sqlite3.connect(tmp_path / "w" / "library" / "library.sqlite")) as connection, connection:
-        connection.execute("UPDATE views SET kind = x'' WHERE view = 1")
-    with opened(tmp_path / "w" / "library") as library, pytest.raises(DamagedLibraryError):
+    path = with_rows(whole, tmp_path, "UPDATE views SET kind = x'' WHERE view = 1")
+    with opened(path) as library, pytest.raises(DamagedLibraryError):
         library.search_views(QUESTION)
 
 
@@ -174,10 +181,7 @@ NEWEST = "(SELECT max(generation) FROM chunks)"
     ],
 )
 def test_a_chunk_of_a_generation_that_cannot_be_is_told_and_found(whole: Path, tmp_path: Path, damage: str) -> None:
-    shutil.copytree(whole, tmp_path / "w")
-    path = tmp_path / "w" / "library"
-    with closing(sqlite3.connect(path / "library.sqlite")) as connection, connection:
-        connection.execute(f"UPDATE chunks SET {damage}")
+    path = with_rows(whole, tmp_path, f"UPDATE chunks SET {damage}")
     shutil.rmtree(path / "lexical")
     with opened(path) as library:
         assert [each for each in library.verify() if "impossible generation" in each]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import Rounds, fork_each_round, rounds_of
 
 from catena.effects import Journal, Services
 from catena.library import Library, file_ingestion
@@ -25,7 +25,6 @@ from catena.testing import FakeEmbedder
 
 KILLS = int(os.environ.get("CATENA_KILLS", "100"))
 FILES = 80
-DONE = 0
 
 
 class Paid(FakeEmbedder):
@@ -52,27 +51,11 @@ def index(folder: Path) -> None:
         library.index([folder / "files"])
 
 
-def fork_indexers(folder: Path) -> None:
-    """Fork an indexer for every line of stdin, tell its process id, and how it ended."""
-    for _ in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            index(folder)
-            os._exit(DONE)
-        print(pid, flush=True)
-        print(os.waitpid(pid, 0)[1], flush=True)
-
-
 @pytest.fixture
-def indexers(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def indexers(tmp_path: Path) -> Iterator[Rounds]:
     write_files(tmp_path / "files")
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, str(tmp_path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as parent:
-        yield parent
-        parent.stdin.close()
+    with rounds_of(__file__, tmp_path) as rounds:
+        yield rounds
 
 
 def write_files(folder: Path) -> None:
@@ -83,23 +66,21 @@ def write_files(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_indexing_survives_kills_and_pays_once(tmp_path: Path, indexers: subprocess.Popen[str]) -> None:
+def test_indexing_survives_kills_and_pays_once(tmp_path: Path, indexers: Rounds) -> None:
     choose = random.Random(20261121)
     kills, longest = 0, 0.4
     for _ in range(20 * KILLS):
-        indexers.stdin.write("go\n")
-        indexers.stdin.flush()
-        pid = int(indexers.stdout.readline())
+        pid = indexers.begin()
         if kills < KILLS:
             time.sleep(choose.uniform(0.0, longest))
             with suppress(ProcessLookupError):  # it was done before
                 os.kill(pid, signal.SIGKILL)
-        ended = int(indexers.stdout.readline())
+        ended = indexers.ended()
         kills += ended == signal.SIGKILL
         with Library.open(tmp_path / "library", embedder=FakeEmbedder(8, identity="paid")) as library:
             assert library.verify() == ()
             held = {info.id for info in library.documents()}
-        if ended == DONE:
+        if ended == 0:
             assert len(held) == FILES
             if kills >= KILLS:
                 break
@@ -119,4 +100,4 @@ def test_indexing_survives_kills_and_pays_once(tmp_path: Path, indexers: subproc
 
 
 if __name__ == "__main__":
-    fork_indexers(Path(sys.argv[1]))
+    fork_each_round(lambda _: index(Path(sys.argv[1])))

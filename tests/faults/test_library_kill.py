@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import Rounds, fork_each_round, rounds_of
 
 from catena.effects import Search
 from catena.model import Chunk, Document, Entry, Section, View, span_id
@@ -30,13 +30,14 @@ def entry_of(name: str, version: int) -> Entry:
     """A document of three chunks; its only word is unique to the version."""
     word = f"{name.replace('-', '')}v{version}"
     text = f"{word} one\n\n{word} two\n\n{word} three"
-    pieces = text.split("\n\n")
-    chunks, start = [], 0
-    for position, piece in enumerate(pieces):
-        end = start + len(piece)
-        chunk_id = span_id(name, "text", start, end)
-        chunks.append(Chunk(id=chunk_id, document_id=name, position=position, start=start, end=end, text=piece))
-        start = end + 2
+    spans = [(text.index(piece), text.index(piece) + len(piece)) for piece in text.split("\n\n")]
+    chunks = [
+        Chunk(
+            id=span_id(name, "text", start, end), document_id=name, position=position, start=start, end=end,
+            text=text[start:end],
+        )
+        for position, (start, end) in enumerate(spans)
+    ]  # fmt: skip
     whole = Section(
         id=f"{name}-s", document_id=name, position=0, level=0, title="", path=(), start=0, body_start=0,
         end=len(text), tree_end=len(text),
@@ -57,10 +58,11 @@ def vectors_of(entry: Entry) -> np.ndarray:
     return np.eye(DIM, dtype=np.float32)[: len(entry.chunks)]
 
 
-def write_forever(path: str, log: Path, seed: int) -> None:
+def write_forever(folder: Path, seed: int) -> None:
     """Add, replace and delete at random; say in the log what begins and what is acknowledged."""
-    choose = random.Random(seed)
-    with log.open("a", buffering=1) as out, LibraryStore.open(path, embedder_identity="fake", dim=DIM) as store:
+    choose, path = random.Random(seed), folder / "library"
+    log = (folder / "log").open("a", buffering=1)
+    with log as out, LibraryStore.open(path, embedder_identity="fake", dim=DIM) as store:
         version = seed * 10_000
         while True:
             version += 1
@@ -75,17 +77,6 @@ def write_forever(path: str, log: Path, seed: int) -> None:
                 entry = entry_of(name, version)
                 (store.replace if name in present else store.add)([(entry, vectors_of(entry))])
             out.write("done\n")
-
-
-def fork_writers(path: str, log: Path) -> None:
-    """Fork a writer for every line of stdin, tell its process id, and collect it after its death."""
-    for seed, _ in enumerate(sys.stdin):
-        pid = os.fork()
-        if pid == 0:
-            write_forever(path, log, seed)
-        print(pid, flush=True)
-        os.waitpid(pid, 0)
-        print("dead", flush=True)
 
 
 def read_log(log: Path) -> tuple[dict[str, int], tuple[str, int] | None]:
@@ -103,29 +94,22 @@ def read_log(log: Path) -> tuple[dict[str, int], tuple[str, int] | None]:
 
 
 @pytest.fixture
-def writers(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, __file__, str(tmp_path / "library"), str(tmp_path / "log")]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        yield process
-        process.stdin.close()
+def writers(tmp_path: Path) -> Iterator[Rounds]:
+    with rounds_of(__file__, tmp_path) as rounds:
+        yield rounds
 
 
 @pytest.mark.slow
-def test_a_library_survives_kills_at_random_moments(tmp_path: Path, writers: subprocess.Popen[str]) -> None:
+def test_a_library_survives_kills_at_random_moments(tmp_path: Path, writers: Rounds) -> None:
     choose = random.Random(20261121)
     path, log = tmp_path / "library", tmp_path / "log"
     held: dict[str, int] = {}
     for _ in range(KILLS):
         log.unlink(missing_ok=True)
-        writers.stdin.write("go\n")
-        writers.stdin.flush()
-        pid = int(writers.stdout.readline())
+        pid = writers.begin()
         time.sleep(choose.uniform(0.0, 0.25))
         os.kill(pid, signal.SIGKILL)
-        assert writers.stdout.readline() == "dead\n"
+        assert writers.ended() == signal.SIGKILL
         acknowledged, under_way = read_log(log)
         held |= acknowledged
         with LibraryStore.open(path, embedder_identity="fake", dim=DIM) as store:
@@ -142,4 +126,4 @@ def test_a_library_survives_kills_at_random_moments(tmp_path: Path, writers: sub
 
 
 if __name__ == "__main__":
-    fork_writers(sys.argv[1], Path(sys.argv[2]))
+    fork_each_round(lambda seed: write_forever(Path(sys.argv[1]), seed))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
 from entry_cases import plain
+from fake_server import Killed
 
 from catena.effects import Embedder, Retry
 from catena.testing import FakeEmbedder
@@ -25,12 +26,16 @@ QUICK = ServerOptions(
 
 
 class Beside:
-    """A transport beside whose n-th call, from 0, something is done; `made` is the number of calls so far."""
+    """A transport beside whose n-th call, from 0, something is done; `made` is the number of calls so far.
+
+    `is_killed` says whether the last call was killed instead of made.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self.identity = transport.identity
         self.flavour: Flavour = transport.flavour
-        self.made = 0
+        self.made, self.is_killed = 0, False
+        self._kill_at = 10**9
         self._deeds: dict[int, Callable[[], None]] = {}
         self._transport, self._numbers = transport, count()
         self._threads: list[threading.Thread] = []
@@ -39,9 +44,19 @@ class Beside:
         """Do something when so many more calls were made, while the next is on its way."""
         self._deeds[self.made + calls] = deed
 
+    @contextmanager
+    def killed_after(self, calls: int) -> Iterator[None]:
+        """Kill what is done inside before its next call after so many."""
+        self._kill_at = self.made + calls
+        with suppress(Killed):
+            yield
+        self._kill_at = 10**9
+
     def perform(self, call: Call) -> Any:
         number = next(self._numbers)
-        self.made = number + 1
+        self.made, self.is_killed = number + 1, number >= self._kill_at
+        if self.is_killed:
+            raise Killed
         if number in self._deeds:
             self._threads.append(threading.Thread(target=self._deeds.pop(number)))
             self._threads[-1].start()

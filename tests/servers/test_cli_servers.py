@@ -45,42 +45,44 @@ def called(*arguments: str, cwd: Path, url: str = "", key: str = "", code: int =
     return json.loads(ended.stdout) if ended.stdout else ended.stderr
 
 
-def test_several_workers_index_and_questions_find_what_a_library_finds(
-    place: Path, es_url: str, es_api_key: str, fresh_index: Callable[..., str]
-) -> None:
-    at = {"cwd": place, "url": es_url, "key": es_api_key}
+@pytest.fixture
+def on_server(place: Path, es_url: str, es_api_key: str, fresh_index: Callable[..., str]) -> Callable[..., Any]:
+    """A function that calls `catena server` for a set of this test."""
     name = fresh_index(es_url, "w3")
-    assert called("server", "index", ".", "-n", name, "--workers", "2", **at)["states"] == {"indexed": 3}
-    assert called("server", "index", ".", "-n", name, **at)["states"] == {"skipped": 3}
+
+    def on_server(*arguments: str, code: int = 0) -> Any:
+        return called("server", *arguments, "-n", name, cwd=place, url=es_url, key=es_api_key, code=code)
+
+    return on_server
+
+
+def test_several_workers_index_and_questions_find_what_a_library_finds(
+    place: Path, on_server: Callable[..., Any]
+) -> None:
+    assert on_server("index", ".", "--workers", "2")["states"] == {"indexed": 3}
+    assert on_server("index", ".")["states"] == {"skipped": 3}
     called("index", ".", "--library", "lib", cwd=place)
     asked = ("search", QUESTION, "--k", "5", "--no-names")
-    local, there = called(*asked, "--library", "lib", cwd=place), called("server", *asked, "-n", name, **at)
+    local, there = called(*asked, "--library", "lib", cwd=place), on_server(*asked)
     assert [hit["citation"] for hit in there["hits"]] == [hit["citation"] for hit in local["hits"]]
     assert [hit["score"] for hit in there["hits"]] == pytest.approx([hit["score"] for hit in local["hits"]], abs=1e-4)
-    named = called("server", "search", QUESTION, "-n", name, **at)
+    named = on_server("search", QUESTION)
     assert named["hits"][0]["chunk"]["document_id"] == "hx210.md"
-    only = ("--where", '{"document_id": "hx200.md"}', "--route", "lexical")
-    filtered = called("server", "search", "torque", "-n", name, *only, **at)
+    filtered = on_server("search", "torque", "--where", '{"document_id": "hx200.md"}', "--route", "lexical")
     assert {hit["chunk"]["document_id"] for hit in filtered["hits"]} == {"hx200.md"}
-    nowhere = called("server", "search", "the torque of the HX777", "-n", name, code=1, **at)
-    assert nowhere["unknown"]
+    assert on_server("search", "the torque of the HX777", code=1)["unknown"]
 
 
-def test_a_set_is_rebuilt_exported_joined_and_sound(
-    place: Path, es_url: str, es_api_key: str, fresh_index: Callable[..., str]
-) -> None:
-    at = {"cwd": place, "url": es_url, "key": es_api_key}
-    name = fresh_index(es_url, "w3")
-    called("server", "index", ".", "-n", name, **at)
-    assert called("server", "rebuild", ".", "-n", name, "--chunks", "sections", **at)["states"] == {"indexed": 3}
-    assert called("server", "rebuild", "-n", name, "--shards", "2", **at)["layout"]["shards"] == 2
-    assert called("server", "verify", "-n", name, **at)["sound"]
-    chunks = called("server", "status", "-n", name, **at)["holds"]["chunks"]
-    assert called("server", "export", "all.jsonl", "-n", name, **at)["chunks"] == chunks
-    assert called("server", "graph", "-n", name, **at)["nodes"] == chunks
-    found = called("server", "search", QUESTION, "-n", name, **at)
-    assert found["hits"][0]["chunk"]["document_id"] == "hx210.md"
-    assert called("server", "delete", "hx210.md", "-n", name, **at)["documents"] == 2
+def test_a_set_is_rebuilt_exported_joined_and_sound(on_server: Callable[..., Any]) -> None:
+    on_server("index", ".")
+    assert on_server("rebuild", ".", "--chunks", "sections")["states"] == {"indexed": 3}
+    assert on_server("rebuild", "--shards", "2")["layout"]["shards"] == 2
+    assert on_server("verify")["sound"]
+    chunks = on_server("status")["holds"]["chunks"]
+    assert on_server("export", "all.jsonl")["chunks"] == chunks
+    assert on_server("graph")["nodes"] == chunks
+    assert on_server("search", QUESTION)["hits"][0]["chunk"]["document_id"] == "hx210.md"
+    assert on_server("delete", "hx210.md")["documents"] == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another signal there")

@@ -7,17 +7,15 @@ import os
 import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from fake_server import Killed
 from fault_cases import QUICK, assert_whole, documents, opened
 
 from catena.effects import Search, run
 from catena.testing import FakeEmbedder
-from catena_server import Call, ElasticsearchTransport, ServerLibrary, ServerStore, abandon, calling
+from catena_server import ElasticsearchTransport, ServerLibrary, ServerStore, abandon, calling
 
 MODEL = FakeEmbedder(dim=16)
 FILES = 24
@@ -100,24 +98,13 @@ def test_a_rebuild_that_is_killed_leaves_the_old_set_and_the_next_ends_it(
         store.put(additions).check()
         asked = Search(route="lexical", query="word003", k=10)
         wanted = said(store, asked)
-
-        class Dying:
-            identity, flavour, left = beside.identity, beside.flavour, 0
-
-            def perform(self, call: Call) -> Any:
-                self.left -= 1
-                if self.left < 0:
-                    raise Killed
-                return beside.perform(call)
-
         for kills, calls in enumerate(range(1, 1_000, 5), start=1):
-            server = Dying()
-            server.left = calls
-            with suppress(Killed):
-                ServerStore(server, store.layout, QUICK).rebuild(shards=2)
+            with beside.killed_after(calls):
+                ServerStore(beside, store.layout, QUICK).rebuild(shards=2)
+            is_done = not beside.is_killed
             store.layout = ServerStore.open(beside, store.layout.name).layout
             assert said(store, asked) == wanted
-            if server.left >= 0:
+            if is_done:
                 break
             assert store.verify() == ()
             if kills % 3 == 0:

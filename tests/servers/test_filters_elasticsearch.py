@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
+from entry_cases import drawn
 from filter_cases import fields, filters
-from hypothesis import HealthCheck, Phase, example, given, seed, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from catena.model import FilterError, matches
 from catena_server.filters import CONTAINED, DEEPEST, LONGEST, facet_fields, filter_query
@@ -35,32 +36,17 @@ SHAPED: list[dict[str, Any]] = [
 @pytest.fixture(scope="module")
 def indexed(es_url: str, es_api_key: str) -> Iterator[tuple[Elasticsearch, list[dict[str, Any]]]]:
     """Yield a client, and the fields of the chunks that the server holds."""
-    drawn = SHAPED + _drawn(COUNT - len(SHAPED))
+    held = SHAPED + drawn(fields, COUNT - len(SHAPED), 7)
     with Elasticsearch(es_url, api_key=es_api_key or None, request_timeout=60) as client:
         client.options(ignore_status=404).indices.delete(index=INDEX)
         client.indices.create(index=INDEX, mappings=MAPPINGS, settings={"number_of_replicas": 0})
         lines: list[dict[str, Any]] = []
-        for number, values in enumerate(drawn):
+        for number, values in enumerate(held):
             lines += [{"index": {"_id": str(number)}}, {"facets": facet_fields(values)}]
         answer = client.bulk(index=INDEX, operations=lines, refresh=True)
         assert not answer["errors"], [item for item in answer["items"] if item["index"]["status"] >= 300][:3]
-        yield client, drawn
+        yield client, held
         client.indices.delete(index=INDEX)
-
-
-def _drawn(count: int) -> list[dict[str, Any]]:
-    """Return random fields, the same in each run."""
-    found: list[dict[str, Any]] = []
-
-    @seed(7)
-    @settings(max_examples=count, phases=[Phase.generate], database=None, deadline=None)
-    @given(fields)
-    def draw(values: dict[str, Any]) -> None:
-        found.append(values)
-
-    while len(found) < count:
-        draw()
-    return found[:count]
 
 
 def _asked(client: Elasticsearch, where: dict[str, Any]) -> set[int]:
@@ -81,18 +67,18 @@ def _asked(client: Elasticsearch, where: dict[str, Any]) -> set[int]:
 def test_the_server_returns_what_the_filter_means(
     indexed: tuple[Elasticsearch, list[dict[str, Any]]], where: dict[str, Any]
 ) -> None:
-    client, drawn = indexed
-    assert _asked(client, where) == {number for number, values in enumerate(drawn) if matches(where, values)}
+    client, held = indexed
+    assert _asked(client, where) == {number for number, values in enumerate(held) if matches(where, values)}
 
 
 def test_the_largest_filters_that_are_sent_are_taken(indexed: tuple[Elasticsearch, list[dict[str, Any]]]) -> None:
-    client, drawn = indexed
+    client, held = indexed
     deep: dict[str, Any] = {"a": 1}
     for number in range(DEEPEST - 1):
         deep = {"$and" if number % 2 else "$or": [deep, {"b": number}]}
     repetitive = {"a": {"$contains": "a" * (CONTAINED // 2) + "b" + "a" * (CONTAINED // 2 - 1)}}
     for where in (deep, repetitive, {"a": {"$gt": "é" * (LONGEST - 64)}}):
-        assert _asked(client, where) == {number for number, values in enumerate(drawn) if matches(where, values)}
+        assert _asked(client, where) == {number for number, values in enumerate(held) if matches(where, values)}
     few, many = ({"a": {"$in": list(range(4, 100_000)) + more}} for more in ([], [0, 1, 2, 3]))
     assert _asked(client, many) == _asked(client, few) | _asked(client, {"a": {"$in": [0, 1, 2, 3]}})
     with pytest.raises(FilterError):

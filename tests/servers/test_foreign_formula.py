@@ -29,15 +29,9 @@ def documents() -> list[dict[str, Any]]:
     for number in range(COUNT):
         codes = dice.sample(CODES, dice.choice([0, 0, 1, 2, 3]))
         row = np.array([dice.gauss(0, 1) for _ in range(DIM)])
-        made.append(
-            {
-                "body": " ".join(dice.choices(WORDS, k=dice.randint(3, 20))),
-                "codes": codes,
-                "page": number % 7,
-                "source": f"manual-{number % 5}",
-                **({} if number % 50 == 0 else {"point": (row / np.linalg.norm(row)).tolist()}),
-            }
-        )
+        body, source = " ".join(dice.choices(WORDS, k=dice.randint(3, 20))), f"manual-{number % 5}"
+        point = {} if number % 50 == 0 else {"point": (row / np.linalg.norm(row)).tolist()}
+        made.append({"body": body, "codes": codes, "page": number % 7, "source": source, **point})
     return made
 
 

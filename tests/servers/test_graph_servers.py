@@ -28,13 +28,9 @@ def test_every_reply_is_that_of_the_graph_in_memory(product: tuple[Any, str], fr
     transport, url = product
     name = fresh_index(url, "e")
 
-    @settings(
-        max_examples=12,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+    slow = [HealthCheck.too_slow]
+
+    @settings(max_examples=12, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=slow)
     @given(nodes_and_vectors(), graph_options(), st.data())
     def law(drawn: tuple[list[Node], Any], options: GraphOptions, data: st.DataObject) -> None:
         graph = ChunkGraph.build(*drawn, options)

@@ -56,26 +56,19 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
         f"Upload by USB. The debugger is {'J-Link' if number % 2 else 'CMSIS-DAP'}; ESP32-C{number % 7} 無線 lora.",
         GERMAN if maker == "Südstern" else f"All boards of {maker} carry the same warranty. Voltage: see the board.",
     )
-    text, at, spans = "\n".join(parts), 0, []
-    for part in parts:
-        spans.append((at, at + len(part)))
-        at += len(part) + 1
+    text = "\n".join(parts)
+    spans = [(text.index(part), text.index(part) + len(part)) for part in parts]
     title = f"{maker} HX-{1000 + number}"
     document = Document(
         id=f"d{number:03}", text=text, title=title, metadata={"maker": maker, "ram": 2 ** (number % 6 + 3)}
     )
     chunks = tuple(
         Chunk(
-            id=span_id(document.id, "text", start, end),
-            document_id=document.id,
-            position=place,
-            start=start,
-            end=end,
-            text=text[start:end],
-            path=(title, ("Hardware", "Debugging", "Warranty")[place]),
+            id=span_id(document.id, "text", start, end), document_id=document.id, position=place, start=start,
+            end=end, text=text[start:end], path=(title, ("Hardware", "Debugging", "Warranty")[place]),
         )
         for place, (start, end) in enumerate(spans)
-    )
+    )  # fmt: skip
     headed = [
         View(chunk_id=chunk.id, kind="headed", text=f"{title if chunk.position < 2 else maker}\n{chunk.text}")
         for chunk in chunks
@@ -88,13 +81,9 @@ def board(number: int) -> tuple[Entry, ViewVectors]:
     texts = [*((DEFAULT, place, view.text) for place, view in enumerate(headed))]
     texts += [(DEFAULT, 0, halves[0].text), *(("passage", at // 2, view.text) for at, view in enumerate(halves))]
     entry = Entry(
-        document=document,
-        sections=(whole_section(document.id, text),),
-        chunks=chunks,
-        views=(*headed, *halves),
-        terms=critical_terms(document, chunks),
-        fingerprint=f"f{number}",
-    )
+        document=document, sections=(whole_section(document.id, text),), chunks=chunks, views=(*headed, *halves),
+        terms=critical_terms(document, chunks), fingerprint=f"f{number}",
+    )  # fmt: skip
     rows = EMBEDDER.embed_documents([text for _, _, text in texts])
     places, kinds = tuple(place for _, place, _ in texts), tuple(kind for kind, _, _ in texts)
     return entry, ViewVectors(rows=np.asarray(rows, np.float32), chunks=places, kinds=kinds)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from entry_cases import LAYOUT, additions, plain
-from fake_server import Killed
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from entry_cases import LAYOUT, additions, drawn, plain
+from fault_cases import Beside
 
 from catena.model import Chunk, Document, Entry, Outcome, ServerError, UnknownDocumentError, View
-from catena_server import BulkOptions, Call, ServerOptions, ServerStore
+from catena_server import BulkOptions, ServerOptions, ServerStore
 from catena_server.index_layout import open_layout
 from catena_server.rebuilding import vectors_of
 from catena_server.writing import Addition
@@ -23,41 +21,17 @@ from catena_server.writing import Addition
 SMALL = ServerOptions(bulk=BulkOptions(actions=2, in_flight=1))
 
 
-class Mortal:
-    """A transport that is killed after a number of calls, when that is set."""
-
-    def __init__(self, transport: Any) -> None:
-        self.identity, self.flavour = transport.identity, transport.flavour
-        self.made, self.kill_after, self._transport = 0, 10**9, transport
-
-    def perform(self, call: Call) -> Any:
-        if self.made >= self.kill_after:
-            raise Killed
-        self.made += 1
-        return self._transport.perform(call)
-
-
 @pytest.fixture
 def store(product: tuple[Any, str], fresh_index: Callable[..., str]) -> ServerStore:
     """A set that was just made."""
     transport, url = product
     model: dict[str, Any] = {"embedder_identity": "laws", "dim": LAYOUT.dim, "several": LAYOUT.several}
-    return ServerStore.open(Mortal(transport), fresh_index(url, "b"), options=SMALL, **model)
+    return ServerStore.open(Beside(transport), fresh_index(url, "b"), options=SMALL, **model)
 
 
-def drawn(count: int) -> list[Addition]:
-    """Return random additions of different documents, the same in each run."""
-    found: list[Addition] = []
-    phases, checks = [Phase.generate], list(HealthCheck)
-
-    @seed(5)
-    @settings(max_examples=count, phases=phases, database=None, deadline=None, suppress_health_check=checks)
-    @given(additions())
-    def draw(addition: Addition) -> None:
-        found.append(addition)
-
-    draw()
-    return [renamed(addition, f"d{at}") for at, addition in enumerate(found[:count])]
+def several(count: int) -> list[Addition]:
+    """Return random additions of different documents."""
+    return [renamed(addition, f"d{at}") for at, addition in enumerate(drawn(additions(), count, 5))]
 
 
 def renamed(addition: Addition, document_id: str) -> Addition:
@@ -77,7 +51,7 @@ def renamed(addition: Addition, document_id: str) -> Addition:
 
 
 def test_what_was_put_is_got_exported_and_deleted(store: ServerStore) -> None:
-    entries = drawn(24)
+    entries = several(24)
     report = store.put(entries)
     report.check()
     assert len(report.written) == len(entries)
@@ -106,10 +80,8 @@ def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(store: Server
     new = [plain(f"d{at}", 3, fingerprint="new", words="other") for at in range(4)]
     store.put(old)
     for _ in range(12):
-        server.kill_after = server.made + dice.randrange(16)
-        with suppress(Killed):
+        with server.killed_after(dice.randrange(16)):
             store.put(dice.choice([old, new]))
-        server.kill_after = 10**9
     store.put(new).check()
     for entry, _ in new:
         assert store.get(entry.document.id) == entry
@@ -149,7 +121,7 @@ def test_a_document_that_the_server_refuses_is_reported_and_the_others_are_writt
 
 
 def test_a_set_is_rebuilt_with_other_shards(store: ServerStore) -> None:
-    entries, before = drawn(8), store.layout
+    entries, before = several(8), store.layout
     store.put(entries)
     store.rebuild(shards=3, vector_index="hnsw")
     wanted = replace(before, shards=3, vector_index="hnsw")

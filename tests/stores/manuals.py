@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,41 @@ class Place:
     @property
     def url(self) -> str:
         return f"postgresql+psycopg://postgres@/postgres?host={self.postgres}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A vector store of one of the frameworks, and what it can and cannot do.
+
+    Attributes:
+        name: of the class, as the page names it.
+        package: whose version the page names.
+        make: makes an empty one.
+        where: of LangChain: from key and value to what its search takes for documents whose metadata say so.
+        postgres: whether it needs a server.
+        uuids: whether it refuses other ids.
+        loses_ids: whether documents come back without theirs.
+        by_id: whether it gives, and of LlamaIndex deletes, by id.
+        distances: whether its scores rise down a list.
+        adds: metadata keys that it writes itself.
+        nodes: of LlamaIndex: whether it holds nodes and gives them by id and by filter; else the docstore does.
+        filters: whether it filters by metadata.
+        loses_nodes: whether nodes that come after others went push some out.
+    """
+
+    name: str
+    package: str
+    make: Callable[[Place], Any]
+    where: Callable[[str, str], Mapping[str, Any]] = lambda key, value: {"filter": {key: value}}
+    postgres: bool = False
+    uuids: bool = False
+    loses_ids: bool = False
+    by_id: bool = True
+    distances: bool = False
+    adds: frozenset[str] = frozenset()
+    nodes: bool = True
+    filters: bool = True
+    loses_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

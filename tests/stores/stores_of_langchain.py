@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from manuals import Place
+from manuals import Kind, Place
 
 from langchain_catena import CatenaEmbeddings
 
 EMBEDDINGS = CatenaEmbeddings()
 DIM = len(EMBEDDINGS.embed_query("length"))
-
-
-Filter = Callable[[str, str], Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A vector store.
-
-    Attributes:
-        name: of the class, as the page names it.
-        package: whose version the page names.
-        make: makes an empty one.
-        where: from key and value to what its search takes for documents whose metadata say so.
-        postgres: whether it needs a server.
-        uuids: whether it refuses other ids.
-        loses_ids: whether documents come back without theirs.
-        by_id: whether it has `get_by_ids`.
-        distances: whether its scores rise down a list.
-        adds: metadata keys that it writes itself.
-    """
-
-    name: str
-    package: str
-    make: Callable[[Place], VectorStore]
-    where: Filter = lambda key, value: {"filter": {key: value}}
-    postgres: bool = False
-    uuids: bool = False
-    loses_ids: bool = False
-    by_id: bool = True
-    distances: bool = True
-    adds: frozenset[str] = frozenset()
 
 
 def _chroma(place: Place) -> VectorStore:
@@ -116,37 +83,25 @@ def _in_memory(key: str, value: str) -> Mapping[str, Any]:
 
 KINDS = (
     Kind(
-        name="InMemoryVectorStore",
-        package="langchain-core",
-        make=lambda place: InMemoryVectorStore(EMBEDDINGS),
+        name="InMemoryVectorStore", package="langchain-core", make=lambda place: InMemoryVectorStore(EMBEDDINGS),
         where=_in_memory,
-        distances=False,
     ),
-    Kind(name="Chroma", package="langchain-chroma", make=_chroma),
+    Kind(name="Chroma", package="langchain-chroma", make=_chroma, distances=True),
     Kind(
-        name="FAISS",
-        package="langchain-community",
-        make=_faiss,
+        name="FAISS", package="langchain-community", make=_faiss, distances=True,
         where=lambda key, value: {"filter": {key: value}, "fetch_k": 1_000},  # it filters what it fetched
     ),
     Kind(
-        name="QdrantVectorStore",
-        package="langchain-qdrant",
-        make=_qdrant,
-        where=_in_qdrant,
-        uuids=True,
-        loses_ids=True,
-        distances=False,
-        adds=frozenset({"_id", "_collection_name"}),
+        name="QdrantVectorStore", package="langchain-qdrant", make=_qdrant, where=_in_qdrant, uuids=True,
+        loses_ids=True, adds=frozenset({"_id", "_collection_name"}),
     ),
     Kind(
-        name="LanceDB",
-        package="langchain-community",
-        make=_lancedb,
+        name="LanceDB", package="langchain-community", make=_lancedb, loses_ids=True, by_id=False, distances=True,
         where=lambda key, value: {"filter": f"metadata.{key} = '{value}'", "prefilter": True},
-        loses_ids=True,
-        by_id=False,
     ),
-    Kind(name="PGVector", package="langchain-postgres", make=_pgvector, postgres=True),
-    Kind(name="PGVectorStore", package="langchain-postgres", make=_pg_vector_store, postgres=True, uuids=True),
-)
+    Kind(name="PGVector", package="langchain-postgres", make=_pgvector, distances=True, postgres=True),
+    Kind(
+        name="PGVectorStore", package="langchain-postgres", make=_pg_vector_store, distances=True, postgres=True,
+        uuids=True,
+    ),
+)  # fmt: skip

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
-from manuals import Place
+from manuals import Kind, Place
 
 from llama_index_catena import CatenaEmbedding
 
 EMBEDDING = CatenaEmbedding()
 DIM = len(EMBEDDING.get_query_embedding("length"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A vector store.
-
-    Attributes:
-        name: of the class, as the page names it.
-        package: whose version the page names.
-        make: makes an empty one.
-        postgres: whether it needs a server.
-        uuids: whether it refuses other ids.
-        nodes: whether it holds nodes and gives them by id and by filter; else those are in the index's docstore.
-        filters: whether it filters by metadata.
-        distances: whether its scores rise down a list.
-        loses_nodes: whether nodes that come after others went push some out.
-        by_id: whether it gives and deletes nodes by id.
-    """
-
-    name: str
-    package: str
-    make: Callable[[Place], BasePydanticVectorStore]
-    postgres: bool = False
-    uuids: bool = False
-    nodes: bool = True
-    filters: bool = True
-    distances: bool = False
-    loses_nodes: bool = False
-    by_id: bool = True
 
 
 def _chroma(place: Place) -> Any:
@@ -89,15 +57,10 @@ KINDS = (
     Kind(name="SimpleVectorStore", package="llama-index-core", make=lambda place: SimpleVectorStore(), nodes=False),
     Kind(name="ChromaVectorStore", package="llama-index-vector-stores-chroma", make=_chroma),
     Kind(
-        name="FaissMapVectorStore",
-        package="llama-index-vector-stores-faiss",
-        make=_faiss,
-        nodes=False,
-        filters=False,
-        distances=True,
-        loses_nodes=True,
+        name="FaissMapVectorStore", package="llama-index-vector-stores-faiss", make=_faiss, nodes=False,
+        filters=False, distances=True, loses_nodes=True,
     ),
     Kind(name="QdrantVectorStore", package="llama-index-vector-stores-qdrant", make=_qdrant, uuids=True),
     Kind(name="LanceDBVectorStore", package="llama-index-vector-stores-lancedb", make=_lancedb, by_id=False),
     Kind(name="PGVectorStore", package="llama-index-vector-stores-postgres", make=_postgres, postgres=True),
-)
+)  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
-from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls, Place
-from stores_of_langchain import EMBEDDINGS, KINDS, Kind
+from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls, Kind, Place
+from stores_of_langchain import EMBEDDINGS, KINDS
 
 from catena.enrichment import ContextOptions
 from catena.segments import Constant, SegmentSearch
@@ -35,15 +35,9 @@ ALL = 100  # more than a store has here
 def documents(**changed: str) -> list[Document]:
     made = []
     for name, text in {**TEXTS, **changed}.items():
-        pages = " ".join(map(str, (*PAGES[name], len(text))))
-        metadata = {
-            "source": f"{name}.md",
-            "title": TITLES[name],
-            "page_offsets": pages,
-            "edition": 3,
-            "draft": False,
-        }
-        made.append(Document(id=name, page_content=text, metadata={**metadata, "price": 0.5}))
+        metadata = {"source": f"{name}.md", "title": TITLES[name], "edition": 3, "draft": False, "price": 0.5}
+        metadata["page_offsets"] = " ".join(map(str, (*PAGES[name], len(text))))
+        made.append(Document(id=name, page_content=text, metadata=metadata))
     return made
 
 

@@ -14,8 +14,8 @@ from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls, Place
-from stores_of_llama_index import DIM, EMBEDDING, KINDS, Kind
+from manuals import CHANGED, FOUNDED, PAGES, SCREWS, SLICES, TEXTS, TITLES, Calls, Kind, Place
+from stores_of_llama_index import DIM, EMBEDDING, KINDS
 
 from catena.model import ParameterError, ServiceError
 from catena.segments import Constant, SegmentSearch

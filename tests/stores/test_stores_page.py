@@ -43,6 +43,5 @@ def test_the_table_is_that_of_the_cases(side: str) -> None:
         packages, count, ids, scores = found[kind.name]
         assert packages.startswith(f"{kind.package} ")
         assert int(count) == cases(module)
-        lost = getattr(kind, "loses_ids", False)
-        assert ids == ("UUIDs" if kind.uuids else "any") + (", lost" if lost else "")
+        assert ids == ("UUIDs" if kind.uuids else "any") + (", lost" if kind.loses_ids else "")
         assert scores == ("distances" if kind.distances else "similarities")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from catena import Chunk, Section
 from catena.model import DEFAULT, Document, Entry, Figure, PrintedText, View, ViewVectors, digest, pack_boxes, span_id
 from catena.testing.strategies import chunkings
 from catena_server import IndexLayout
+
+T = TypeVar("T")
 
 DIM = 3
 LAYOUT = IndexLayout(name="b-law", dim=DIM, embedder="laws", several=("questions", DEFAULT))
@@ -59,6 +63,22 @@ def additions(draw: st.DrawFn, document_id: str = "d") -> tuple[Entry, ViewVecto
     return entry, ViewVectors(
         rows=rows.reshape(len(places), DIM), chunks=tuple(places), kinds=(DEFAULT,) * len(places), digests=names
     )
+
+
+def drawn(values: st.SearchStrategy[T], count: int, key: int) -> list[T]:
+    """Return random values, the same in each run."""
+    found: list[T] = []
+    checks = list(HealthCheck)
+
+    @seed(key)
+    @settings(max_examples=count, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=checks)
+    @given(values)
+    def draw(value: T) -> None:
+        found.append(value)
+
+    while len(found) < count:
+        draw()
+    return found[:count]
 
 
 FIGURE = Figure(

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self, TypeAlias, TypeVar
@@ -103,6 +104,14 @@ class FakeServer:
             if call.missing_ok and error.status == 404:
                 return None
             raise
+
+    @contextmanager
+    def killed_after(self, calls: int) -> Iterator[None]:
+        """Kill what is done inside before its next call after so many."""
+        self.kill_after = len(self.calls) + calls
+        with suppress(Killed):
+            yield
+        self.kill_after = None
 
     def run(self, step: Step[T]) -> T:
         """Drive a step to its end; pauses are noted, not made."""

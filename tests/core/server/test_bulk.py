@@ -60,6 +60,11 @@ def ids(request: Call) -> list[str]:
     return [about["_id"] for line in request.lines or () for about in line.values() if isinstance(about, dict)]
 
 
+def told(batches: list[Any]) -> list[Any]:
+    """Return the ids of each call, and the seconds of each pause."""
+    return [[ids(r) if isinstance(r, Call) else r.seconds for r in batch] for batch in batches]
+
+
 def test_batches_are_cut_by_number_and_by_bytes_and_few_are_held() -> None:
     taken: list[str] = []
 
@@ -92,9 +97,7 @@ def test_a_call_names_alias_and_id_and_makes_no_index() -> None:
 
 def test_busy_items_are_sent_again_after_growing_pauses_and_no_others() -> None:
     report, made = drive(send(actions(3), TO, BulkOptions(base_seconds=1.0)), {"c001": [429, 503]})
-    assert [[ids(r) if isinstance(r, Call) else r.seconds for r in batch] for batch in made] == [
-        [["c000", "c001", "c002"]], [1.0], [["c001"]], [2.0], [["c001"]],
-    ]  # fmt: skip
+    assert told(made) == [[["c000", "c001", "c002"]], [1.0], [["c001"]], [2.0], [["c001"]]]
     assert report == BulkReport(done=3, again=2)
 
 
@@ -112,9 +115,7 @@ def test_a_refused_item_is_reported_and_stops_nothing() -> None:
 def test_a_call_that_did_not_arrive_is_sent_again_as_it_was() -> None:
     lost = Failed(ServerError("s", "connection reset", retry=True, retry_after=7.0))
     report, made = drive(send(actions(2), TO, BulkOptions(actions=2)), replies=[lost])
-    assert [[ids(r) if isinstance(r, Call) else r.seconds for r in batch] for batch in made] == [
-        [["c000", "c001"]], [7.0], [["c000", "c001"]],
-    ]  # fmt: skip
+    assert told(made) == [[["c000", "c001"]], [7.0], [["c000", "c001"]]]
     assert report == BulkReport(done=2, again=2)
 
 
@@ -134,10 +135,7 @@ def test_a_server_that_is_not_reached_to_the_last_ends_the_run(status: int | Non
 def test_a_call_too_large_for_the_server_goes_in_halves() -> None:
     large = Failed(ServerError("s", "too large", status=413))
     report, made = drive(send(actions(3), TO), replies=[large])
-    assert [[ids(call) for call in batch] for batch in made] == [
-        [["c000", "c001", "c002"]],
-        [["c000"], ["c001", "c002"]],
-    ]
+    assert told(made) == [[["c000", "c001", "c002"]], [["c000"], ["c001", "c002"]]]
     assert report.done == 3
     report, _ = drive(send(actions(1), TO), replies=[large])
     assert [(f.id, f.status) for f in report.failures] == [("c000", 413)]

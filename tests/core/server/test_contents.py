@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from entry_cases import LAYOUT, additions, plain
-from fake_server import FakeServer, Killed
+from fake_server import FakeServer
 from hypothesis import HealthCheck, given, settings
 
 from catena.model import Entry, LibraryError, ModelMismatchError, Outcome, UnknownDocumentError, ViewVectors
@@ -182,10 +181,8 @@ def test_a_kill_at_each_call_of_a_rebuilding_leaves_a_set_that_is_searched_and_c
     for kill in range(len(whole.calls) - before):
         for mend in ("rebuild", "abandon"):
             fake = filled(document)
-            fake.kill_after = len(fake.calls) + kill
-            with suppress(Killed):
+            with fake.killed_after(kill):
                 fake.run(rebuild(PLAIN, wanted, ES))
-            fake.kill_after = None
             found = fake.run(open_layout("b-read"))
             assert found in (PLAIN, wanted)
             assert fake.run(get("d", found)) == document[0]  # searched at any moment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,19 +20,17 @@ from catena_server.index_layout import FACETS, LONGEST_KEYWORD
 
 
 @settings(deadline=None)
-@given(
-    st.dictionaries(
-        st.text(max_size=20) | st.sampled_from(["", "%", "%%", "a.b", "\ud800"]), st.integers(), max_size=4
-    )
-)
-def test_the_fields_of_a_chunk_can_be_told_from_what_is_indexed(values: dict[str, int]) -> None:
-    assert sorted(map(str, map(field_of, facet_fields(values)["has"]))) == sorted(values)
+@given(st.sets(st.text(max_size=20) | st.sampled_from(["", "%", "%%", "a.b", "\ud800"]), max_size=4))
+def test_the_fields_of_a_chunk_can_be_told_from_what_is_indexed(names: set[str]) -> None:
+    assert sorted(map(str, map(field_of, facet_fields(dict.fromkeys(names, 1))["has"]))) == sorted(names)
     assert field_of(facet_fields({"a" * 600: 1})["has"][0]) is None
 
 
 @given(filters, fields)
 @example({"a": {"$contains": "ab"}}, {"a": ["ab*", "x"]})
 @example({"a": {"$contains": "ab"}}, {"a": "x" * (LONGEST - 1) + "ab"})
+@example({"a": {"$in": ["y", 1]}}, {"a": "y"})
+@example({"a": {"$in": []}}, {"a": 1})
 @example({"a": {"$gt": 2**53}}, {"a": 2**53 + 1})
 @example({"a": {"$gt": 2**53 + 1}}, {"a": 2**53})
 @example({"a": {"$lt": 2**53 + 3}}, {"a": 2**53 + 4})
@@ -64,28 +63,6 @@ def test_what_is_indexed() -> None:
     assert math.copysign(1, facet_fields({"a": -0.0})["n"]["a"]) == 1
 
 
-def one_of(*clauses: dict) -> dict:
-    return {"bool": {"should": list(clauses), "minimum_should_match": 1}}
-
-
-@pytest.mark.parametrize(
-    ("where", "clause"),
-    [
-        ({}, {"match_all": {}}),
-        ({"a": {"$in": []}}, {"match_none": {}}),
-        ({"a": {"$in": ["y", "x", 1, True]}}, one_of(
-            {"term": {"facets.b.a": True}}, {"term": {"facets.n.a": 1.0}}, {"terms": {"facets.s.a": ["x", "y"]}})),
-        ({"$not": {"a": {"$ne": "x"}}}, {"term": {"facets.s.a": "x"}}),
-        ({"path": "Hardware", "page": {"$gte": 3}}, {"bool": {"filter": [
-            {"term": {"facets.s.path": "Hardware"}},
-            one_of({"range": {"facets.n.page": {"gte": 3.0}}}, {"range": {"facets.i.page": {"gte": "3000000013"}}}),
-        ]}}),
-    ],
-)  # fmt: skip
-def test_clauses(where: dict, clause: dict) -> None:
-    assert filter_query(where) == clause
-
-
 def test_many_values_are_asked_for_in_clauses_that_a_server_takes() -> None:
     clause = filter_query({"a": {"$in": list(range(100_000))}})
     assert [len(part["terms"]["facets.n.a"]) for part in clause["bool"]["should"]] == [65_536, 34_464]
@@ -98,8 +75,8 @@ def test_reserved_fields_come_before_metadata_and_pages_only_where_there_are_any
         "vendor": "A", "size": 2, "page": 7, "document_id": "d", "chunk_id": "c", "title": "T", "source": "",
         "kind": "text", "path": (),
     }  # fmt: skip
-    paged = Chunk(id="c", document_id="d", position=0, start=0, end=1, text="x", pages=(3, 4))
-    assert fields_seen(document, paged) | {"page": 3, "last_page": 4} == fields_seen(document, paged)
+    paged = fields_seen(document, replace(chunk, pages=(3, 4)))
+    assert paged | {"page": 3, "last_page": 4} == paged
 
 
 def test_nothing_indexed_is_longer_than_a_server_takes() -> None:
@@ -138,11 +115,8 @@ def test_deep_nests_are_made_flat_and_deeper_ones_refused() -> None:
 
 
 def _as_sent(values: dict[str, Any]) -> dict[str, Any]:
-    sent = json.dumps({"facets": facet_fields(values)}, ensure_ascii=False, allow_nan=False).encode(
-        "utf-8"
-    )  # fails where it is not valid
-    loaded: dict[str, Any] = json.loads(sent)
-    return loaded
+    sent = json.dumps({"facets": facet_fields(values)}, ensure_ascii=False, allow_nan=False)
+    return json.loads(sent.encode("utf-8"))  # fails where it is not valid
 
 
 def _strings(value: Any) -> list[str]:

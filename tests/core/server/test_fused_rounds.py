@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, log1p
 from typing import Any
 
@@ -17,7 +17,7 @@ from catena.effects import Fused, Search, SearchFused
 from catena.model import Chunk, FilterError, Hit, ParameterError, Ranking, Scale, ServerError
 from catena.retrieval import ScoreFusion, weighted_sum
 from catena_server import FormulaWeights, FusedOptions, IndexLayout, ScoreParts, SeenChunks, repeated, top_chunks
-from catena_server.fused_search import half, search_fused
+from catena_server.fused_search import search_fused
 from catena_server.queries import MOST
 from catena_server.route_search import CountCache, QueryOptions, best_documents, filters_of, search
 
@@ -29,46 +29,43 @@ QUERY = "flash ram of the ESP32 lora"
 VECTOR = np.array([0.6, 0.8], np.float32)
 
 
+REQUEST = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
+
+
 def how() -> QueryOptions:
     """Return options that remember nothing from one example to the next."""
     return QueryOptions(counts=CountCache(seconds=0.0))
 
 
+def fused(
+    server: FakeServer, request: SearchFused, layout: IndexLayout = LAYOUT, *, kept: Any = None, **options: Any
+) -> Fused:
+    found = server.run(search_fused(request, layout, kept or how(), FusedOptions(**options)))
+    assert found is not None
+    return found
+
+
 def source(at: int, words: str, terms: list[str], angles: list[float], layout: IndexLayout) -> dict[str, Any]:
     """Return what is written of a chunk whose vectors lie at some angles to the question's."""
     turned = [[float(np.cos(a) * 0.6 - np.sin(a) * 0.8), float(np.sin(a) * 0.6 + np.cos(a) * 0.8)] for a in angles]
-    vectors = {"several_default": [{"vector": row} for row in turned]} if layout.several else {}
+    vectors: dict[str, Any] = {"vectors": {"default": turned[0]}} if turned else {}
+    if layout.several:
+        vectors = {"several_default": [{"vector": row} for row in turned]}
     return {
-        "document": f"d{at % 3}",
-        "kind": "text",
-        "position": at,
-        "section": 0,
-        "start": 0,
-        "end": len(words),
-        "text": words,
-        "words": {"of_headed": words},
-        "terms": repeated(terms),
-        **(vectors if layout.several else {"vectors": {"default": turned[0]}} if turned else {}),
-    }
+        "document": f"d{at % 3}", "kind": "text", "position": at, "section": 0, "start": 0, "end": len(words),
+        "text": words, "words": {"of_headed": words}, "terms": repeated(terms), **vectors,
+    }  # fmt: skip
 
 
 @st.composite
 def servers(draw: st.DrawFn, layout: IndexLayout = LAYOUT) -> FakeServer:
     """Return servers with some look-alike chunks: few angles, words and terms make ties."""
     angle = st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 3.0])
-    chunks = draw(
-        st.lists(
-            st.tuples(
-                st.lists(st.sampled_from(WORDS), max_size=3),
-                st.lists(st.sampled_from(["esp32", "esp32", "lora"]), max_size=3),
-                st.lists(angle, min_size=0, max_size=2 if layout.several else 1),
-            ),
-            max_size=25,
-        )
-    )
-    server = FakeServer.holding(
-        "c-laws", {f"c{at:02}": source(at, " ".join(w), t, a, layout) for at, (w, t, a) in enumerate(chunks)}
-    )
+    said, terms = st.lists(st.sampled_from(WORDS), max_size=3), st.sampled_from(["esp32", "esp32", "lora"])
+    one = st.tuples(said, st.lists(terms, max_size=3), st.lists(angle, max_size=2 if layout.several else 1))
+    chunks = enumerate(draw(st.lists(one, max_size=25)))
+    held = {f"c{at:02}": source(at, " ".join(w), t, a, layout) for at, (w, t, a) in chunks}
+    server = FakeServer.holding("c-laws", held)
     for at, words in enumerate(draw(st.lists(st.lists(st.sampled_from(WORDS), max_size=4), max_size=3))):
         record = {"record": "document", "document": f"d{at}", "words": " ".join(words)}
         server.indices["c-laws-documents-1"].docs[f"d{at}"] = record
@@ -125,41 +122,30 @@ def test_a_route_gives_its_best_chunks_with_ties_by_id(server: FakeServer, route
 def test_the_formula_is_that_over_every_chunk(
     server: FakeServer, k: int, neighbours: int, rows: int, exact: bool
 ) -> None:
-    request = SearchFused(query=QUERY, k=k, weights=WEIGHTS, vector=VECTOR)
-    options = FusedOptions(neighbours=neighbours, rows=rows, exact=exact)
-    fused = server.run(search_fused(request, LAYOUT, how(), options))
-    assert fused is not None
-    _check(server, fused, k)
-    assert fused.certificate.exact or not exact or _is_tied(fused, server, k)
+    found = fused(server, replace(REQUEST, k=k), neighbours=neighbours, rows=rows, exact=exact)
+    _check(server, found, k)
+    is_tied = found.certificate.gap == pytest.approx(0.0, abs=1e-4)  # open is only which of equal scores come in
+    assert found.certificate.exact or not exact or (is_tied and len(fused_by_hand(server)) > k)
 
 
 @settings(deadline=None)
 @given(servers(WINDOWS), st.integers(1, 8))
 def test_of_windows_the_nearest_counts(server: FakeServer, k: int) -> None:
-    request = SearchFused(query=QUERY, k=k, weights=WEIGHTS, vector=VECTOR)
-    fused = server.run(search_fused(request, WINDOWS, how(), FusedOptions(neighbours=5)))
-    assert fused is not None
-    _check(server, fused, k)
+    _check(server, fused(server, replace(REQUEST, k=k), WINDOWS, neighbours=5), k)
 
 
-def _check(server: FakeServer, fused: Fused, k: int) -> None:
+def _check(server: FakeServer, asked: Fused, k: int) -> None:
     scores, parts = fused_by_hand(server), by_hand(server)
-    found = [hit.score for hit in fused.ranking.hits]
-    if fused.certificate.exact:
+    found = [hit.score for hit in asked.ranking.hits]
+    if asked.certificate.exact:
         wanted = sorted(scores.values(), reverse=True)[:k]
         lost = [score for score in wanted[len(found) :] if score > 1e-6]
         assert found == pytest.approx(wanted[: len(found)], abs=1e-5)
         assert not lost
-        for hit in fused.ranking.hits:
+        for hit in asked.ranking.hits:
             assert hit.score == pytest.approx(scores[hit.chunk.id], abs=1e-5)
             assert {way.route: way.score for way in hit.provenance} == pytest.approx(parts[hit.chunk.id], abs=1e-4)
-    assert fused.best == max((one.get("lexical", 0.0) for one in parts.values()), default=0.0)
-
-
-def _is_tied(fused: Fused, server: FakeServer, k: int) -> bool:
-    """Return whether what is left open is only which of equal scores come in."""
-    ordered = sorted(fused_by_hand(server).values(), reverse=True)
-    return len(ordered) > k and fused.certificate.gap == pytest.approx(0.0, abs=1e-4)
+    assert asked.best == max((one.get("lexical", 0.0) for one in parts.values()), default=0.0)
 
 
 def many(n: int = 40) -> FakeServer:
@@ -172,25 +158,21 @@ def many(n: int = 40) -> FakeServer:
 
 
 def test_each_question_costs_few_requests_and_its_shares_fewer() -> None:
-    server, options = many(), replace(how(), counts=CountCache(seconds=60.0))
-    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
-    fused = server.run(search_fused(request, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
-    assert fused is not None
-    assert fused.certificate.exact
-    assert [hit.chunk.id for hit in fused.ranking.hits] == ["t01", "t00", "t02"]  # the document of t01 says ram
+    server, kept = many(), QueryOptions(counts=CountCache(seconds=60.0))
+    whole = fused(server, REQUEST, kept=kept, neighbours=10, rows=15)
+    assert whole.certificate.exact
+    assert [hit.chunk.id for hit in whole.ranking.hits] == ["t01", "t00", "t02"]  # the document of t01 says ram
     # languages, of documents, too; words and terms, words of documents; these; repetitions, the best BM25; formula,
     # words; vectors
     assert len(server.calls) == 10
     before = len(server.calls)
-    share = replace(request, documents=("d1",))
-    of_one = server.run(search_fused(share, LAYOUT, options, FusedOptions(neighbours=10, rows=15)))
-    assert of_one is not None
+    of_one = fused(server, replace(REQUEST, documents=("d1",)), kept=kept, neighbours=10, rows=15)
     assert {hit.chunk.document_id for hit in of_one.ranking.hits} == {"d1"}
     assert len(server.calls) - before <= 4  # the best BM25; formula and words; vectors
 
 
 def test_the_best_documents_of_a_question_are_asked_to_the_end_of_a_tie_and_once() -> None:
-    server, options = many(), replace(how(), counts=CountCache(seconds=60.0))
+    server, options = many(), QueryOptions(counts=CountCache(seconds=60.0))
     worth = {"ram": 0.3, "ram flash": 0.8}
     words = [*["ram"] * 90, *["voltage"] * 9, *["ram flash"] * 49]
     for at, said in enumerate(words):
@@ -204,14 +186,8 @@ def test_the_best_documents_of_a_question_are_asked_to_the_end_of_a_tie_and_once
 
 
 def test_without_further_rounds_the_certificate_says_what_is_open() -> None:
-    server = many()
-    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR)
-    options = FusedOptions(neighbours=10, rows=10, exact=False)
-    fused = server.run(search_fused(request, LAYOUT, how(), options))
-    assert fused is not None
-    assert not fused.certificate.exact
-    assert fused.certificate.gap < 0
-    assert (fused.certificate.neighbours, fused.certificate.rows) == (10, 10)
+    told = fused(many(), REQUEST, neighbours=10, rows=10, exact=False).certificate
+    assert (told.exact, told.gap < 0, told.neighbours, told.rows) == (False, True, 10, 10)
 
 
 @pytest.mark.parametrize("route", ["dense", "lexical", "keyword"])
@@ -246,19 +222,17 @@ def test_a_request_out_of_range_is_named(wrong: Mapping[str, Any]) -> None:
 def test_a_vector_of_another_shape_is_named(vector: Any) -> None:
     with pytest.raises(ParameterError, match="vector"):
         many().run(search(Search(route="dense", query=QUERY, k=3, vector=vector), LAYOUT, how()))
-    request = SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=vector)
     with pytest.raises(ParameterError, match="vector"):
-        many().run(search_fused(request, LAYOUT, how()))
+        fused(many(), replace(REQUEST, vector=vector))
 
 
 def test_what_the_formula_cannot_hold_is_left_to_the_routes() -> None:
-    request = SearchFused(query=QUERY, k=3, weights=(*WEIGHTS, ("passages", 0.1)), vector=VECTOR)
-    assert many().run(search_fused(request, LAYOUT, how())) is None
+    others = replace(REQUEST, weights=(*WEIGHTS, ("passages", 0.1)))
+    assert many().run(search_fused(others, LAYOUT, how())) is None
     terms = [f"t{n}" for n in range(40)]
     server = FakeServer.holding("c-laws", {"c": source(0, "ram", terms, [0.0], LAYOUT)})
-    many_terms = SearchFused(query=" ".join(terms), k=3, weights=WEIGHTS, vector=VECTOR)
-    assert server.run(search_fused(many_terms, LAYOUT, how())) is None
-    assert many().run(search_fused(replace(request, weights=WEIGHTS, k=0), LAYOUT, how())).ranking.hits == ()  # type: ignore[union-attr]
+    assert server.run(search_fused(replace(REQUEST, query=" ".join(terms)), LAYOUT, how())) is None
+    assert fused(many(), replace(REQUEST, k=0)).ranking.hits == ()
 
 
 def test_more_documents_and_chunks_than_one_clause_takes_are_asked_in_several() -> None:
@@ -280,7 +254,7 @@ def test_a_shard_that_fails_is_an_error_in_every_search() -> None:
     server = many()
     for route in ("dense", "lexical", "keyword"):
         server.run(search(Search(route=route, query=QUERY, k=3, vector=VECTOR), LAYOUT, how()))
-    server.run(search_fused(SearchFused(query=QUERY, k=3, weights=WEIGHTS, vector=VECTOR), LAYOUT, how()))
+    fused(server, REQUEST)
     searches = [call for call in server.calls if call.path.endswith("_search")]
     assert len(searches) > 4
     assert all(call.params["allow_partial_search_results"] is False for call in searches)
@@ -307,39 +281,12 @@ def test_where_no_neighbour_is_among_the_rows_the_farthest_is_asked_for() -> Non
     opposite = {f"v{at}": source(at, "", [], [3.1 - 0.01 * at], LAYOUT) for at in range(4)}
     carriers = {f"t{at}": source(at, "", ["esp32"] * (2 if at == 0 else 1), [], LAYOUT) for at in range(5)}
     server = FakeServer.holding("c-laws", {**opposite, **carriers})
-    request = SearchFused(query=QUERY, k=1, weights=WEIGHTS, vector=VECTOR)
-    fused = server.run(search_fused(request, LAYOUT, how(), FusedOptions(neighbours=1, rows=1)))
-    assert fused is not None
-    assert [hit.chunk.id for hit in fused.ranking.hits] == ["t0"]
-    assert fused.certificate.exact
+    found = fused(server, replace(REQUEST, k=1), neighbours=1, rows=1)
+    assert [hit.chunk.id for hit in found.ranking.hits] == ["t0"]
+    assert found.certificate.exact
 
 
 SCORING = FormulaWeights(dense=0.65, lexical=0.35, keyword=0.3, best=8.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """Every chunk with all its parts, and what a server shows of it."""
-
-    chunks: dict[str, ScoreParts]
-
-    def seen(self, neighbours: int, rows: int) -> SeenChunks:
-        """Return what one request of the formula shows."""
-        cosines = {one: parts.cosine for one, parts in self.chunks.items() if parts.cosine is not None}
-        near = sorted(cosines, key=lambda one: (-cosines[one], one))[:neighbours]
-        shown = {
-            one: parts if one in near else replace(parts, cosine=None, is_compared=False)
-            for one, parts in self.chunks.items()
-            if one in near or parts.bm25 or parts.count
-        }
-        scores = {one: SCORING.score(parts) for one, parts in shown.items()}
-        ordered = sorted(scores, key=lambda one: (-scores[one], one))[:rows]
-        last = scores[ordered[-1]] if len(ordered) == rows else -inf
-        in_rows = [cosines[one] for one in near if one in ordered]
-        farthest = 0.0
-        if len(near) == neighbours:
-            farthest = SCORING.dense * (half(min(in_rows)) if in_rows else 1.0)
-        return SeenChunks(parts={one: shown[one] for one in ordered}, farthest=farthest, last=last)
 
 
 PARTS = st.builds(
@@ -349,28 +296,6 @@ PARTS = st.builds(
     count=st.sampled_from([0, 0, 0, 1, 3]),
     is_compared=st.just(True),
 )
-INDEXES = st.lists(PARTS, min_size=1, max_size=30).map(
-    lambda parts: Index({f"c{at:02}": one for at, one in enumerate(parts)})
-)
-
-
-@given(INDEXES, st.integers(1, 5), st.integers(0, 5), st.integers(0, 10))
-def test_what_is_called_exact_is_what_scoring_every_chunk_gives(
-    index: Index, k: int, neighbours: int, rows: int
-) -> None:
-    top = top_chunks(index.seen(k + neighbours, k + neighbours + rows), SCORING, k)
-    whole = {one: SCORING.score(parts) for one, parts in index.chunks.items() if SCORING.score(parts) > 0}
-    wanted = sorted(whole.values(), reverse=True)[:k]
-    if top.is_exact:
-        assert [score for _, score in top.best if score > 0] == pytest.approx(wanted)
-    assert top.is_exact == (top.gap >= 0)
-
-
-@given(INDEXES, st.integers(1, 5))
-def test_where_all_was_seen_the_ranking_is_exact(index: Index, k: int) -> None:
-    top = top_chunks(index.seen(100, 100), SCORING, k)
-    assert top.is_exact
-    assert top.lacking == ()
 
 
 @given(st.lists(PARTS.filter(lambda parts: bool(parts.raw())), min_size=1, max_size=8))
@@ -403,6 +328,7 @@ def test_what_may_still_come_in_is_named_with_by_how_much() -> None:
     assert top.lacking == ("also", "said")
     assert top.unseen == pytest.approx(0.05 + 0.455, abs=1e-5)
     assert top.gap == pytest.approx(0.52 - (0.3 * log1p(3) + 0.455))
+    assert seen.with_parts({"near": ScoreParts(count=1)}).parts["near"].cosine == 0.6  # what was compared stays
     compared = seen.with_parts(
         {"also": ScoreParts(cosine=-1.0, count=3, is_compared=True), "said": ScoreParts(count=1, is_compared=True)}
     )

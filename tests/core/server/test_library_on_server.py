@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from entry_cases import FIGURE, additions, plain
-from fake_server import FakeServer, Killed
+from fake_server import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,8 +95,6 @@ def test_a_kill_at_any_call_of_a_run_leaves_the_ledger_of_an_undisturbed_one_to_
     for kill in range(len(whole.calls) - first):
         server = FakeServer()
         indexed(server, 0)
-        server.kill_after = len(server.calls) + kill
-        with suppress(Killed):
+        with server.killed_after(kill):
             indexed(server, 1)
-        server.kill_after = None
         assert indexed(server, 1) == wanted, kill

@@ -10,7 +10,7 @@ import pytest
 from fake_server import FakeServer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from library_cases import TEXTS, WORDS, board, boards, name_questions, text_entry
+from library_cases import TEXTS, WORDS, boards, name_questions, text_entry
 
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound
 from catena.model import ServerError
@@ -101,12 +101,6 @@ def test_what_is_asked_costs_few_requests_and_nothing_costs_none(server: FakeSer
     assert cost(chunks(spans_of_chunks, LAYOUT), texts(spans_of_texts, LAYOUT)) == 3
     nothing = (find_names(FindNames(query="..."), LAYOUT), chunks(FetchChunks(spans=(("long", 3, 3),)), LAYOUT))
     assert cost(*nothing, texts(FetchText(spans=(("long", 3, 1),)), LAYOUT)) == 0
-
-
-def test_a_name_of_more_documents_than_a_page_is_known_of_all() -> None:
-    many = served(board(f"d{place:04}", "Manual", "| a | b |\n", ()) for place in range(1_001))
-    (name,) = many.run(find_names(FindNames(query="the manual"), LAYOUT)).known
-    assert name.documents == tuple(f"d{place:04}" for place in range(1_001))
 
 
 @settings(deadline=None)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from entry_cases import DIM, plain
-from fake_server import FakeServer, Killed
+from entry_cases import DIM, FIGURE, plain
+from fake_server import FakeServer
 
 from catena import Outcome, ParameterError
 from catena.effects import Step
@@ -46,6 +45,7 @@ def holds_exactly(fake: FakeServer, layout: IndexLayout, *entries: tuple[Entry, 
 
 def test_a_kill_at_each_call_of_a_replacement_is_mended_by_the_next_put() -> None:
     old, new = plain("d", 6, fingerprint="old"), plain("d", 3, fingerprint="new", words="more")
+    old = replace(old[0], figures=(FIGURE,)), old[1]
     whole = server()
     whole.run(put([old], PLAIN, ES))
     first = len(whole.calls)
@@ -53,16 +53,12 @@ def test_a_kill_at_each_call_of_a_replacement_is_mended_by_the_next_put() -> Non
     for kill in range(len(whole.calls) - first + 1):
         fake = server()
         fake.run(put([old], PLAIN, ES))
-        fake.kill_after = len(fake.calls) + kill
-        try:
+        with fake.killed_after(kill):
             fake.run(put([new], PLAIN, ES, options=SMALL))
-        except Killed:
-            fake.kill_after = None
-            left = fake.run(fingerprint("d", PLAIN))
-            assert left in ("old", "", "new")
-            if left == "":
-                assert any("did not end" in problem for problem in fake.run(verify(PLAIN, ES)))
-        fake.kill_after = None
+        left = fake.run(fingerprint("d", PLAIN))
+        assert left in ("old", "", "new")
+        if left == "":
+            assert any("did not end" in problem for problem in fake.run(verify(PLAIN, ES)))
         fake.run(put([new], PLAIN, ES))
         holds_exactly(fake, PLAIN, new)
 
@@ -74,10 +70,8 @@ def test_a_kill_at_each_call_of_a_deletion_is_mended_by_a_put_or_another_deletio
             fake = server()
             fake.run(put([document], PLAIN, ES))
             fake.run(record([Outcome(source="elsewhere", document_id="d", state="indexed")], PLAIN))
-            fake.kill_after = len(fake.calls) + kill
-            with contextlib.suppress(Killed):
+            with fake.killed_after(kill):
                 fake.run(delete("d", PLAIN, SMALL))
-            fake.kill_after = None
             if mend == "put":
                 fake.run(put([document], PLAIN, ES))
                 holds_exactly(fake, PLAIN, document)
@@ -152,10 +146,8 @@ def test_a_set_is_made_once_and_opened_as_what_it_is() -> None:
 def test_a_kill_while_a_set_is_made_is_mended_by_making_it_again() -> None:
     for kill in range(5):
         fake = FakeServer()
-        fake.kill_after = kill
-        with contextlib.suppress(Killed):
+        with fake.killed_after(kill):
             fake.run(opened(PLAIN))
-        fake.kill_after = None
         assert fake.run(opened(PLAIN)) == PLAIN
         assert len(fake.aliases()) == 3
 

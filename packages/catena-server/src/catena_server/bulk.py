@@ -6,10 +6,10 @@ Every action has an id, so that doing it twice is doing it once: whatever was no
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from annotated_types import Ge, Lt
 
@@ -18,6 +18,8 @@ from catena.model import Checked, ServerError, ServiceError
 from catena_server.actions import Action
 from catena_server.calls import Call, Pause
 from catena_server.index_layout import Part
+
+T = TypeVar("T")
 
 _BUSY = frozenset({429, 502, 503, 504})
 _TOO_LARGE = 413
@@ -139,7 +141,11 @@ def send(
             reached for too long.
     """
     options = options or BulkOptions()
-    fresh, waiting = _batches(actions, options), deque[_Batch]()
+    sendings = map(_Sending, actions)
+    fresh = batched(
+        sendings, lambda each: _LINE + _size(each.action.source), most=options.actions, size=options.bytes
+    )
+    waiting = deque[_Batch]()
     done = again = 0
     failures: list[BulkFailure] = []
     while batches := _round(waiting, fresh, options.in_flight):
@@ -159,16 +165,17 @@ def send(
     return BulkReport(done=done, again=again, failures=tuple(failures))
 
 
-def _batches(actions: Iterable[Action], options: BulkOptions) -> Iterator[_Batch]:
-    batch: _Batch = []
-    size = 0
-    for action in actions:
-        more = _LINE + _size(action.source)
-        if batch and (len(batch) >= options.actions or size + more > options.bytes):
+def batched(items: Iterable[T], size_of: Callable[[T], int], *, most: int, size: int) -> Iterator[list[T]]:
+    """Yield items in lists of so many, and of such a size in all, at most; a larger item is alone."""
+    batch: list[T] = []
+    so_far = 0
+    for item in items:
+        more = size_of(item)
+        if batch and (len(batch) >= most or so_far + more > size):
             yield batch
-            batch, size = [], 0
-        batch.append(_Sending(action))
-        size += more
+            batch, so_far = [], 0
+        batch.append(item)
+        so_far += more
     if batch:
         yield batch
 
@@ -225,14 +232,11 @@ def _refusal(answer: Mapping[str, Any]) -> _Refusal | None:
     error, status = answer.get("error"), answer.get("status")
     if error is None:  # a deletion of what is not there has the status 404 and no error
         return None
-    kind = str(error.get("type", "")) if isinstance(error, Mapping) else ""
-    reason = str(error.get("reason", "")) if isinstance(error, Mapping) else str(error)
-    return _Refusal(status, kind, _with_cause(error, reason), status in _BUSY)
-
-
-def _with_cause(error: Any, reason: str) -> str:
-    cause = error.get("caused_by") if isinstance(error, Mapping) else None
-    return f"{reason} ({cause['reason']})" if isinstance(cause, Mapping) and cause.get("reason") else reason
+    about: Mapping[str, Any] = error if isinstance(error, Mapping) else {"reason": error}
+    reason, cause = str(about.get("reason", "")), about.get("caused_by")
+    if isinstance(cause, Mapping) and cause.get("reason"):
+        reason = f"{reason} ({cause['reason']})"
+    return _Refusal(status, str(about.get("type", "")), reason, status in _BUSY)
 
 
 def _sorted_out(

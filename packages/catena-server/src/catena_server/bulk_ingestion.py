@@ -31,7 +31,7 @@ from catena.library import (
 )
 from catena.model import CancelledError, CatenaError, ModelMismatchError, ParameterError
 from catena_server.actions import entry_actions, kinds_of
-from catena_server.bulk import BulkFailure, BulkOptions
+from catena_server.bulk import BulkFailure, BulkOptions, batched
 from catena_server.bulk_processes import Lost, Work, through_processes
 from catena_server.calls import Flavour, Transport
 from catena_server.contents import fingerprints_read
@@ -93,7 +93,7 @@ def ingest_files(
         recipe = replace(recipe, layout=run(opened_set(recipe.layout, flavour), server))
         outcomes: dict[int, Outcome] = {}
         open_work = partial(_open_work, recipe, transport_factory, options)
-        batches = _batches(list(enumerate(inputs)), batch_files)
+        batches = batched(enumerate(inputs), lambda each: _bytes(each[1].path), most=batch_files, size=BATCH_BYTES)
         for (number, given), result in through_processes(batches, open_work, workers=workers, cancel=cancel):
             outcomes[number] = outcome = lost(given, result.reason) if isinstance(result, Lost) else result
             if isinstance(result, Lost):  # no worker lives to write it
@@ -125,7 +125,7 @@ def opened_set(layout: IndexLayout, flavour: Flavour) -> Step[IndexLayout]:
     return found
 
 
-def lost(given: Input, reason: str) -> Outcome:
+def lost(given: Input | Outcome, reason: str) -> Outcome:
     """Return the outcome of a file that failed."""
     return Outcome(source=given.source, document_id=given.document_id, state="failed", reason=reason)
 
@@ -134,20 +134,6 @@ def check_size(name: str, value: int) -> None:
     """Raise `ParameterError` unless a number of things is a whole number >= 1."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ParameterError(name, value, "a whole number >= 1")
-
-
-def _batches(inputs: Sequence[_Numbered], files: int) -> Iterator[list[_Numbered]]:
-    batch: list[_Numbered] = []
-    size = 0
-    for number, given in inputs:
-        more = _bytes(given.path)
-        if batch and (len(batch) >= files or size + more > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append((number, given))
-        size += more
-    if batch:
-        yield batch
 
 
 def _bytes(path: Path) -> int:
@@ -334,7 +320,8 @@ def write_batch(
         for document in documents
         if document.outcome.document_id in unfinished
     }
-    outcomes = tuple(_ended(document.outcome, refused) for document in batch.documents)
+    ended = [document.outcome for document in batch.documents]
+    outcomes = tuple(lost(each, refused[each.document_id]) if each.document_id in refused else each for each in ended)
     written = {document.outcome.document_id for document in documents} - unfinished
     rest = [each for each in outcomes if each.reason != UNCHANGED and each.document_id not in written]
     yield from record(rest, layout, options)
@@ -348,11 +335,3 @@ def _refused(document: PreparedDocument, failures: Sequence[BulkFailure]) -> str
     first = of_it[0]
     why = f"{first.kind}: {first.reason}" if first.kind else first.reason
     return f"the server refused {len(of_it)} of its parts (first: {first.id!r} of the {first.part}: {why})"
-
-
-def _ended(outcome: Outcome, refused: dict[str, str]) -> Outcome:
-    if outcome.document_id not in refused:
-        return outcome
-    return Outcome(
-        source=outcome.source, document_id=outcome.document_id, state="failed", reason=refused[outcome.document_id]
-    )

@@ -149,6 +149,17 @@ def items(listing: Listing[T], run: Callable[[Step[Any]], Any]) -> Iterator[T]:
             run(close(cursor))
 
 
+def page_by_page(listing: Listing[T], take: Callable[[tuple[T, ...]], Step[None]]) -> Step[None]:
+    """Do a step with the items of each page of a listing."""
+    cursor: Cursor | None = None
+    while True:
+        page = yield from listing(cursor)
+        yield from take(page.items)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
 def search_call(
     alias: str, body: Mapping[str, Any], *, params: Mapping[str, Any] | None = None, purpose: str = "search"
 ) -> Call:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -222,6 +222,7 @@ class ClientTransport(Closing):
 T = TypeVar("T")
 
 MAX_MESSAGE = 400  # characters of what a server says that an error repeats
+OTHER_NODES: Final = 3  # tried at once where a node cannot be reached; then the driver waits
 OVERLOADED = frozenset({408, 429, 502, 503, 504})  # a later try may succeed
 
 _SHORTEST_SECRET = 4  # characters; what is shorter cannot be told from parts of words
@@ -389,6 +390,11 @@ class Addresses:
     basic_auth: tuple[str, str] | None = field(default=None, repr=False)
 
 
+def bracketed(host: str) -> str:
+    """Return a host as it stands in an address: one of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def addresses(url: str | Iterable[str]) -> Addresses:
     """Return addresses without the credentials in them.
 
@@ -411,9 +417,8 @@ def addresses(url: str | Iterable[str]) -> Addresses:
             )
         if parts.username or parts.password:
             users.add((unquote(parts.username or ""), unquote(parts.password or "")))
-        shown = f"[{host}]" if ":" in host else host
         port = port or (443 if parts.scheme == "https" else 80)
-        found.append(urlunsplit((parts.scheme, f"{shown}:{port}", parts.path.rstrip("/"), "", "")))
+        found.append(urlunsplit((parts.scheme, f"{bracketed(host)}:{port}", parts.path.rstrip("/"), "", "")))
     if not found:
         raise ParameterError("url", url, "at least one address")
     if len(users) > 1:
@@ -421,17 +426,36 @@ def addresses(url: str | Iterable[str]) -> Addresses:
     return Addresses(tuple(found), next(iter(users), None))
 
 
-def one_credential(given: Mapping[str, object]) -> None:
-    """Raise `ParameterError` where more than one kind of credential is given; no value is shown."""
-    several = [name for name, value in given.items() if value]
-    if len(several) > 1:
-        raise ParameterError("credentials", " and ".join(several), "only one of " + ", ".join(given))
+def connection(
+    url: str | Iterable[str] | None,
+    credentials: Mapping[str, Any],
+    files: Mapping[str, str | None],
+    *,
+    timeout: float,
+    verify: bool,
+) -> tuple[tuple[str, ...], dict[str, Any], ssl.SSLContext | None]:
+    """Return the addresses, the credentials and the TLS context of a connection, None where it has no TLS.
 
+    Args:
+        url: None where the client knows the address, which has TLS.
+        credentials: by kind, one of them at most; a name and password in the address are "basic_auth".
+        files: paths of PEM files, as `trusting` takes them.
+        timeout: in seconds.
+        verify: False believes any certificate.
 
-def check_timeout(timeout: float) -> None:
-    """Raise `ParameterError` for what is no time limit in seconds."""
+    Raises:
+        ParameterError: an address or a setting cannot be used.
+    """
+    where = Addresses(()) if url is None else addresses(url)
+    credentials = {**credentials, "basic_auth": credentials["basic_auth"] or where.basic_auth}
+    several = [name for name, value in credentials.items() if value]
+    if len(several) > 1:  # no value is shown
+        raise ParameterError("credentials", " and ".join(several), "only one of " + ", ".join(credentials))
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < float("inf"):
         raise ParameterError("timeout", timeout, "seconds > 0")
+    secure = url is None or any(each.startswith("https:") for each in where.urls)
+    # now, or the first request would say what is wrong with the certificates
+    return where.urls, credentials, made(lambda: trusting(**files, verify=verify), "TLS") if secure else None
 
 
 def trusting(

@@ -16,7 +16,19 @@ from catena.effects import Step, ask
 from catena.model import MOST_VALUES, Figure, IngestState, LibraryError, UnknownDocumentError, distinct
 from catena.store import DocumentInfo
 from catena_server.actions import figure_id, piece_id, record_id
-from catena_server.calls import Call, Cursor, Flavour, ResultPage, kept_by_id, page_of, quoted, search_call, searched
+from catena_server.calls import (
+    Call,
+    Cursor,
+    Flavour,
+    ResultPage,
+    Row,
+    kept_by_id,
+    page_by_page,
+    page_of,
+    quoted,
+    search_call,
+    searched,
+)
 from catena_server.encoding import restored
 from catena_server.filters import facet_value, facets_of, field_of
 from catena_server.index_layout import PARTS, IndexLayout, Part, refresh
@@ -72,9 +84,7 @@ def get(document_id: str, layout: IndexLayout, *, pictures: bool = True) -> Step
         UnknownDocumentError: it is not there.
         LibraryError: its writing did not end, or something of it is gone.
     """
-    record = yield from _record(document_id, layout)
-    if record is None:
-        raise UnknownDocumentError(layout.name, f"it holds no document {document_id!r}")
+    record = yield from _known(document_id, layout)
     if record["state"] != "whole":
         what = f"document {document_id!r} is being written, or its writing did not end; nothing else is concerned"
         raise LibraryError(layout.name, what, "put it again")
@@ -103,9 +113,7 @@ def figure(document_id: str, name: str, layout: IndexLayout) -> Step[Figure]:
         UnknownDocumentError: the document is not there.
         LibraryError: it has no such figure.
     """
-    record = yield from _record(document_id, layout, ("figures",))
-    if record is None:
-        raise UnknownDocumentError(layout.name, f"it holds no document {document_id!r}")
+    record = yield from _known(document_id, layout, ("figures",))
     ids = [figure_id(document_id, number) for number in range(record["figures"])]
     kept = yield from _sources("documents", ids, layout)
     with of_our_form(f"document {document_id!r}"):
@@ -120,13 +128,17 @@ def documents(
     layout: IndexLayout, flavour: Flavour, cursor: Cursor | None = None, *, size: int = PAGE
 ) -> Step[ResultPage[DocumentInfo]]:
     """Return a page of what is known of each document, by id; see `pages` for the next."""
-    body = {"query": {"term": {"record": "document"}}, "_source": {"excludes": ["rest"]}}
-    page = yield from page_of(layout.alias("documents"), flavour, cursor, body, sort=("document",), size=size)
+    page = yield from _records(layout, flavour, cursor, size)
     sources = [hit["_source"] for hit in page.items]
     states = yield from _states([source["document"] for source in sources], layout)
     with of_our_form("a document's record"):
         infos = tuple(_info(source, states.get(source["document"], "indexed")) for source in sources)
     return ResultPage(infos, page.cursor)
+
+
+def _records(layout: IndexLayout, flavour: Flavour, cursor: Cursor | None, size: int) -> Step[ResultPage[Row]]:
+    body = {"query": {"term": {"record": "document"}}, "_source": {"excludes": ["rest"]}}
+    return (yield from page_of(layout.alias("documents"), flavour, cursor, body, sort=("document",), size=size))
 
 
 def ledger(
@@ -231,6 +243,13 @@ def _record(document_id: str, layout: IndexLayout, fields: Sequence[str] = ()) -
     params = {"_source_includes": ",".join(fields)} if fields else {}
     (found,) = yield from ask([Call(method="GET", path=path, params=params, missing_ok=True, purpose="record")])
     return found["_source"] if found and found.get("found") else None
+
+
+def _known(document_id: str, layout: IndexLayout, fields: Sequence[str] = ()) -> Step[Mapping[str, Any]]:
+    record = yield from _record(document_id, layout, fields)
+    if record is None:
+        raise UnknownDocumentError(layout.name, f"it holds no document {document_id!r}")
+    return record
 
 
 def _sources(part: Part, ids: Sequence[str], layout: IndexLayout) -> Step[dict[str, Mapping[str, Any]]]:
@@ -358,18 +377,15 @@ def verify(
     """
     yield from refresh(layout)
     problems = yield from _settings_problems(layout)
-    cursor: Cursor | None = None
     done = 0
-    while True:
-        body = {"query": {"term": {"record": "document"}}, "_source": {"excludes": ["rest"]}}
-        page = yield from page_of(layout.alias("documents"), flavour, cursor, body, sort=("document",), size=_PAGE)
-        records = [hit["_source"] for hit in page.items]
-        problems += yield from _record_problems(records, layout)
-        done += len(records)
+
+    def compare(page: tuple[Row, ...]) -> Step[None]:
+        nonlocal done
+        problems.extend((yield from _record_problems([hit["_source"] for hit in page], layout)))
+        done += len(page)
         tell(done)
-        cursor = page.cursor
-        if cursor is None:
-            break
+
+    yield from page_by_page(lambda cursor: _records(layout, flavour, cursor, _PAGE), compare)
     for part, what, query in (("chunks", "chunks", {"match_all": {}}), ("documents", "pieces", _BELONGING)):
         problems += yield from _strays(part, what, query, layout)  # type: ignore[arg-type]
     return tuple(problems)
@@ -391,10 +407,11 @@ def _record_problems(records: Sequence[Mapping[str, Any]], layout: IndexLayout) 
     places = {"first": {"min": {"field": "position"}}, "last": {"max": {"field": "position"}}}
     kinds = {"kinds": {"terms": {"field": "record"}}}
     belonging = {"bool": {"filter": [of_them, _BELONGING]}}
+    by_document = {"terms": {"field": "document", "size": len(ids)}}
     chunks, pieces = yield from ask(
         [
-            _search("chunks", of_them, {"by": _by_document(len(ids), places)}, layout),
-            _search("documents", belonging, {"by": _by_document(len(ids), kinds)}, layout),
+            _search("chunks", of_them, {"by": {**by_document, "aggs": places}}, layout),
+            _search("documents", belonging, {"by": {**by_document, "aggs": kinds}}, layout),
         ]
     )
     found = {bucket["key"]: bucket for bucket in chunks["aggregations"]["by"]["buckets"]}
@@ -444,10 +461,6 @@ def _strays(part: Part, what: str, query: Mapping[str, Any], layout: IndexLayout
             if keys[document_id] not in there
         ]
         after = {"after": found["aggregations"]["by"]["after_key"]}
-
-
-def _by_document(most: int, inside: Mapping[str, Any]) -> dict[str, Any]:
-    return {"terms": {"field": "document", "size": most}, "aggs": inside}
 
 
 def _search(part: Part, query: Mapping[str, Any], aggregations: Mapping[str, Any], layout: IndexLayout) -> Call:

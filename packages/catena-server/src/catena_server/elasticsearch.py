@@ -6,27 +6,23 @@ The client's own node pool, TLS and authentication are used; what may be tried a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from catena.model import ParameterError, ServerError
 from catena_server.calls import Call
 from catena_server.client_transport import (
+    OTHER_NODES,
     ClientTransport,
     Server,
     about_tls,
-    addresses,
-    check_timeout,
+    bracketed,
+    connection,
     encoded,
-    made,
-    one_credential,
     parameters,
-    trusting,
 )
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch, Elasticsearch
-
-OTHER_NODES: Final = 3  # tried at once where a node cannot be reached; then the driver waits
 
 
 class ElasticsearchTransport(ClientTransport):
@@ -52,7 +48,7 @@ class ElasticsearchTransport(ClientTransport):
         headers = [given._headers, *(node.headers for node in nodes)]  # private: nothing else holds them
         server = Server.of(
             "elasticsearch",
-            (f"{node.scheme}://{_host(node.host)}:{node.port}{node.path_prefix}" for node in nodes),
+            (f"{node.scheme}://{bracketed(node.host)}:{node.port}{node.path_prefix}" for node in nodes),
             (each["authorization"] for each in headers if "authorization" in each),
         )
         self._others = min(OTHER_NODES, len(nodes) - 1)
@@ -104,16 +100,11 @@ class ElasticsearchTransport(ClientTransport):
         kind, akind = cls._clients()
         if (url is None) == (cloud_id is None):
             raise ParameterError("url", None if url is None else "***", "given, or cloud_id, and not both")
-        where = None if url is None else addresses(url)
-        basic_auth = basic_auth or (where.basic_auth if where else None)
-        credentials = {"api_key": api_key, "basic_auth": basic_auth, "bearer_auth": bearer_auth}
-        one_credential(credentials)
-        check_timeout(timeout)
         files = {"ca_certs": ca_certs, "client_cert": client_cert, "client_key": client_key}
-        if where is None or any(each.startswith("https:") for each in where.urls):
-            made(lambda: trusting(**files, verify=verify_certs), "TLS")  # or the first request would say so
+        given = {"api_key": api_key, "basic_auth": basic_auth, "bearer_auth": bearer_auth}
+        urls, credentials, _ = connection(url, given, files, timeout=timeout, verify=verify_certs)
         settings: dict[str, Any] = {
-            "hosts": list(where.urls) if where else None,
+            "hosts": list(urls) or None,
             "cloud_id": cloud_id,
             "request_timeout": timeout,
             "headers": dict(headers) if headers else None,
@@ -169,7 +160,3 @@ class ElasticsearchTransport(ClientTransport):
             kind = "unsupported_product"
             hint = "catena_server.opensearch for OpenSearch; for a proxy, one that passes X-Elastic-Product on"
         return server.misused(call, error, kind, hint)
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

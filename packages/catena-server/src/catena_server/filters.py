@@ -65,17 +65,20 @@ def facet_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         fields: key -> string, number, truth value, or a list of them; of any other value only that it is there.
     """
-    groups: dict[str, dict[str, list[Any]]] = {}
+    groups: dict[str, dict[str, dict[Any, None]]] = {}  # values in order, each once
     for key, value in fields.items():
         for one in value if isinstance(value, (list, tuple)) else (value,):
             for group, indexed in _indexed(one):
-                groups.setdefault(group, {}).setdefault(_key(key), []).append(indexed)
+                groups.setdefault(group, {}).setdefault(_key(key), {})[indexed] = None
     several = [_key(key) for key, value in fields.items() if isinstance(value, (list, tuple))]
     return {
         "has": sorted(map(_key, fields)),
         **({"many": sorted(several)} if several else {}),
         **{
-            group: {key: _one_or_list(values) for key, values in sorted(groups[group].items())}
+            group: {
+                key: next(iter(values)) if len(values) == 1 else list(values)
+                for key, values in sorted(groups[group].items())
+            }
             for group in FACETS
             if group in groups
         },
@@ -128,32 +131,21 @@ def _key(key: str) -> str:
     return safe if len(safe) <= _LONGEST_KEY else f"%%{digest(key, length=64)}"  # no safe key holds "%%"
 
 
-def _one_or_list(values: Iterable[Any]) -> Any:
-    distinct = list(dict.fromkeys(values))
-    return distinct[0] if len(distinct) == 1 else distinct
-
-
 def _indexed(value: object) -> Iterator[tuple[str, str | float | bool]]:
     """Yield the groups in which a value stands, and how it is written there."""
     if isinstance(value, bool):
         yield "b", value
     elif isinstance(value, str):
         text = _valid(value)
-        yield _string(text)
-        if len(text) > LONGEST:
+        if len(text) <= LONGEST:
+            yield "s", text
+        else:
+            yield "long", text[: LONGEST - 64] + digest(text, length=64)
             step = LONGEST - CONTAINED
             yield from (("parts", text[at : at + LONGEST]) for at in range(0, len(text) - CONTAINED, step))
     elif isinstance(value, int) or (isinstance(value, float) and not isnan(value)):
-        yield _number(value)
-
-
-def _string(text: str) -> tuple[str, str]:
-    return ("s", text) if len(text) <= LONGEST else ("long", text[: LONGEST - 64] + digest(text, length=64))
-
-
-def _number(value: float) -> tuple[str, str | float]:
-    nearest = _nearest(value)
-    return ("n", nearest) if nearest == value and not isinf(nearest) else ("i", _ordered(value))
+        nearest = _nearest(value)
+        yield ("n", nearest) if nearest == value and not isinf(nearest) else ("i", _ordered(value))
 
 
 def _nearest(value: float) -> float:
@@ -208,17 +200,14 @@ def _in(key: str, operands: Iterable[Any]) -> Clause:
         group, indexed = next(_indexed(operand))
         groups.setdefault(group, []).append(indexed)
     return any_of(
-        _terms(f"facets.{group}.{key}", values[at : at + _MOST_TERMS])
+        terms_clause(f"facets.{group}.{key}", values[at : at + _MOST_TERMS])
         for group, values in sorted((group, sorted(set(values))) for group, values in groups.items())
         for at in range(0, len(values), _MOST_TERMS)
     )
 
 
-def _eq(key: str, operand: Any) -> Clause:
-    return _in(key, (operand,))
-
-
-def _terms(field: str, values: Sequence[Any]) -> Clause:
+def terms_clause(field: str, values: Sequence[Any]) -> Clause:
+    """Return the clause for a field that holds one of these values."""
     return {"term": {field: values[0]}} if len(values) == 1 else {"terms": {field: values}}
 
 
@@ -256,7 +245,7 @@ def _number_ranges(operator: str, operand: float) -> Iterator[tuple[str, Clause]
 
 def _contains(key: str, operand: Any) -> Clause:
     several: Clause = {"term": {"facets.many": key}}
-    whole = all_of((several, _eq(key, operand)))
+    whole = all_of((several, _in(key, (operand,))))
     if not isinstance(operand, str):
         return whole
     text = _valid(operand)
@@ -273,8 +262,8 @@ def _exists(key: str, operand: bool) -> Clause:
 
 
 _OPERATORS: dict[str, Callable[[str, Any], Clause]] = {
-    "$eq": _eq,
-    "$ne": lambda key, operand: negated(_eq(key, operand)),
+    "$eq": lambda key, operand: _in(key, (operand,)),
+    "$ne": lambda key, operand: negated(_in(key, (operand,))),
     "$in": _in,
     "$nin": lambda key, operands: negated(_in(key, operands)),
     "$gt": _compares("gt"),

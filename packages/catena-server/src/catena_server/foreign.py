@@ -152,7 +152,8 @@ class ForeignStore:
             vector = _vector(request.vector, field, self.index)
         allowed = self._allowed(request, types)
         best = (yield from self._best(request.query, types, allowed)) if LEXICAL in weights else 0.0
-        terms = (yield from self._terms(request.query, types)) if self._has_terms(weights) else ()
+        has_terms = KEYWORD in weights and self.fields.critical_field is not None
+        terms = (yield from self._terms(request.query, types)) if has_terms else ()
         if len(terms) > MOST_TERMS:
             return None
         formula = ForeignFormula(
@@ -162,9 +163,6 @@ class ForeignStore:
         top, seen = yield from fused_hits(formula, self._asked)
         ranking = yield from self._read(top.best, seen.parts, types)
         return top.fused(ranking, best, seen, formula.neighbours)
-
-    def _has_terms(self, weights: Mapping[str, float]) -> bool:
-        return KEYWORD in weights and self.fields.critical_field is not None
 
     def _best(self, query: str, types: ForeignFields, allowed: Clause) -> Step[float]:
         """Return the BM25 that counts as 1: the best of any hit."""
@@ -184,18 +182,14 @@ class ForeignStore:
         reply = yield from self._asked(texts_body([chunk_id for chunk_id, _ in best], self.fields))
         chunks = {hit["_id"]: self._chunk(hit, types) for hit in reply["hits"]["hits"]}
         views = dict.fromkeys(FORMULA_ROUTES, VIEW)
-        hits = (
-            Hit(chunks[chunk_id], score, parts[chunk_id].ways(views))
-            for chunk_id, score in best
-            if chunk_id in chunks
-        )
-        return Ranking(tuple(hits), Scale.NORMALIZED)
+        there = ((chunk_id, score) for chunk_id, score in best if chunk_id in chunks)
+        hits = tuple(Hit(chunks[chunk_id], score, parts[chunk_id].ways(views)) for chunk_id, score in there)
+        return Ranking(hits, Scale.NORMALIZED)
 
     def _check(self, request: Search) -> None:
         if request.route not in self.routes:
-            raise ParameterError(
-                "route", request.route, f"one of {', '.join(self.routes)}, for which fields are named"
-            )
+            named = f"one of {', '.join(self.routes)}, for which fields are named"
+            raise ParameterError("route", request.route, named)
         if not isinstance(request.k, int) or isinstance(request.k, bool) or request.k < 0:
             raise ParameterError("k", request.k, "a whole number >= 0")
         if not isinstance(request.query, str):
@@ -250,28 +244,29 @@ class ForeignStore:
         if not request.query.strip():
             return Ranking((), Scale.SIMILARITY)
         reply = yield from self._asked(lexical_body(request.query, request.k, self.fields, allowed))
-        return self._ranking(request, reply, types, lambda score: score)
+        return self._ranking(request, reply, types)
 
     def _dense(self, request: Search, types: ForeignFields, allowed: Clause) -> Step[Ranking]:
         field = self._vector_field(types)
-        unit = self.fields.unit_vectors
-        tells = cosine_of(1.0, field.similarity, unit_vectors=unit) is not None
+
+        def cosine(score: float) -> float | None:
+            return cosine_of(score, field.similarity, unit_vectors=self.fields.unit_vectors)
+
+        scale = Scale.RANK if cosine(1.0) is None else Scale.SIMILARITY
         vector = _vector(request.vector, field, self.index)
         if vector is None:
-            return Ranking((), Scale.SIMILARITY if tells else Scale.RANK)
+            return Ranking((), scale)
         reply = yield from self._asked(dense_body(vector, request.k, self.fields, field, allowed))
-        if not tells:
-            return self._ranking(request, reply, types, lambda score: score, Scale.RANK)
-        return self._ranking(
-            request, reply, types, lambda score: cosine_of(score, field.similarity, unit_vectors=unit) or 0.0
-        )
+        if scale is Scale.RANK:
+            return self._ranking(request, reply, types, scale=scale)
+        return self._ranking(request, reply, types, lambda score: cosine(score) or 0.0)
 
     def _keyword(self, request: Search, types: ForeignFields, allowed: Clause) -> Step[Ranking]:
         terms = yield from self._terms(request.query, types)
         if not terms:
             return Ranking((), Scale.SIMILARITY)
         reply = yield from self._asked(keyword_body(terms, request.k, self.fields, allowed))
-        return self._ranking(request, reply, types, lambda score: score)
+        return self._ranking(request, reply, types)
 
     def _terms(self, query: str, types: ForeignFields) -> Step[tuple[str, ...]]:
         """Return the critical terms of the index that a question says, as the index spells them."""
@@ -310,7 +305,7 @@ class ForeignStore:
         request: Search,
         reply: Mapping[str, Any],
         types: ForeignFields,
-        score_of: Callable[[float], float],
+        score_of: Callable[[float], float] = lambda score: score,
         scale: Scale = Scale.SIMILARITY,
     ) -> Ranking:
         hits = [Hit(self._chunk(hit, types), score_of(float(hit["_score"]))) for hit in reply["hits"]["hits"]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from catena import Chunk, FilterError
 from catena.model import ChunkKind, LibraryError, ParameterError, Scalar, Where, check, check_options, matches
 from catena.text import is_border, normalise_query
-from catena_server.filters import ALL, NONE, Clause, all_of, any_of, negated, written
+from catena_server.filters import ALL, NONE, Clause, all_of, any_of, negated, terms_clause, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +153,11 @@ def _type(path: str, mapping: Mapping[str, Any]) -> FieldType:
     whole |= {
         f"{path}.{name}": sub for name, sub in sorted(mapping.get("fields", {}).items()) if sub.get("type") in _WHOLE
     }
-    best = min(whole, key=lambda name: (*_fitness(whole[name]), name), default="")
+    # the fewer strings a field changes or leaves out, the better it holds them as they are
+    changed = {
+        name: (bool(sub.get("normalizer")), -float(sub.get("ignore_above", "inf"))) for name, sub in whole.items()
+    }
+    best = min(whole, key=lambda name: (*changed[name], name), default="")
     mapping = whole.get(best, {})
     return FieldType(
         type=kind,
@@ -162,11 +166,6 @@ def _type(path: str, mapping: Mapping[str, Any]) -> FieldType:
         folded=bool(mapping.get("normalizer")),
         searchable=bool(mapping.get("index", True)) or bool(mapping.get("doc_values", kind not in _WORDS)),
     )
-
-
-def _fitness(mapping: Mapping[str, Any]) -> tuple[bool, float]:
-    """Return what is smaller the better a field holds strings as they are."""
-    return bool(mapping.get("normalizer")), -float(mapping.get("ignore_above", "inf"))
 
 
 def _closed(mapping: Mapping[str, Any], path: str, *, dynamic: bool) -> Iterator[str]:
@@ -244,7 +243,8 @@ class ForeignIndex:
         check_options(self)
         for name in ("text_field", "vector_field", "metadata_field", "critical_field", "document_field"):
             value = getattr(self, name)
-            if (value is None and name == "text_field") or (value is not None and not _is_name(value)):
+            is_name = isinstance(value, str) and bool(value) and all(value.split("."))
+            if not is_name and (value is not None or name == "text_field"):
                 raise ParameterError(name, value, "the name of a field")
 
     @property
@@ -265,13 +265,9 @@ class ForeignIndex:
         return tuple(f"{self.prefix}{key}" for key in DOCUMENT_KEYS)
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and all(value.split("."))
-
-
 def lexical_body(query: str, k: int, at: ForeignIndex, allowed: Clause) -> dict[str, Any]:
     """Return the request for the hits that share words with a question, by the server's own BM25."""
-    return _body(k, at, _scored({"match": {at.text_field: {"query": query}}}, allowed))
+    return _body(k, at, {"match": {at.text_field: {"query": query}}}, allowed)
 
 
 def dense_body(
@@ -281,7 +277,7 @@ def dense_body(
     knn: dict[str, Any] = {
         "field": at.vector_field,
         "query_vector": [float(number) for number in vector],
-        "k": _size(k),
+        "k": min(k, MOST),
         "num_candidates": min(MOST, max(CANDIDATES, 2 * k)),
     }
     if field.quantised:
@@ -294,7 +290,7 @@ def dense_body(
 def keyword_body(terms: Sequence[str], k: int, at: ForeignIndex, allowed: Clause) -> dict[str, Any]:
     """Return the request for the hits that carry most of these critical terms; the score is how many."""
     each = [{"constant_score": {"filter": {"term": {at.critical_field: term}}, "boost": 1.0}} for term in terms]
-    return _body(k, at, _scored({"bool": {"should": each, "minimum_should_match": 1}}, allowed))
+    return _body(k, at, {"bool": {"should": each, "minimum_should_match": 1}}, allowed)
 
 
 def texts_body(ids: Sequence[str], at: ForeignIndex) -> dict[str, Any]:
@@ -332,21 +328,14 @@ def candidate_terms(query: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _scored(query: Clause, allowed: Clause) -> Clause:
-    return query if allowed == ALL else {"bool": {"must": [query], "filter": [allowed]}}
-
-
-def _body(k: int, at: ForeignIndex, query: Clause) -> dict[str, Any]:
-    return {**_frame(k, at), "query": query}
+def _body(k: int, at: ForeignIndex, query: Clause, allowed: Clause = ALL) -> dict[str, Any]:
+    scored = query if allowed == ALL else {"bool": {"must": [query], "filter": [allowed]}}
+    return {**_frame(k, at), "query": scored}
 
 
 def _frame(k: int, at: ForeignIndex) -> dict[str, Any]:
     hidden = [] if at.vector_field is None else [at.vector_field]
-    return {"size": _size(k), "track_total_hits": False, "_source": {"excludes": hidden}}
-
-
-def _size(k: int) -> int:
-    return min(k, MOST)
+    return {"size": min(k, MOST), "track_total_hits": False, "_source": {"excludes": hidden}}
 
 
 def chunk_of_hit(hit: Mapping[str, Any], at: ForeignIndex, document: str | None, index: str) -> Chunk:
@@ -366,11 +355,12 @@ def chunk_of_hit(hit: Mapping[str, Any], at: ForeignIndex, document: str | None,
     text = "\n".join(map(str, text)) if isinstance(text, list) else "" if text is None else str(text)
     metadata = dict(_scalars(metadata_of(source, at), ""))
     kind, position = metadata.get("kind"), metadata.get("position", 0)
+    is_position = isinstance(position, int) and not isinstance(position, bool) and position >= 0
     named = None if document is None else value_at(source, document)
     return Chunk(
         id=str(hit["_id"]),
         document_id=document_of(named) or str(hit["_id"]),
-        position=position if _is_position(position) else 0,
+        position=cast(int, position) if is_position else 0,
         start=0,
         end=len(text),
         text=text,
@@ -407,10 +397,6 @@ def _scalars(metadata: Mapping[str, Any], above: str) -> Iterator[tuple[str, Sca
             yield from _scalars(value, f"{above}{key}.")
         elif isinstance(value, str | int | float | bool):
             yield f"{above}{key}", value
-
-
-def _is_position(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 _FIXED: Final[Mapping[str, Any]] = {"kind": "text"}  # of every chunk whose metadata do not say it
@@ -494,7 +480,7 @@ class _Writer:
         if not alike:
             return NONE
         field = found.whole if found.kind == "string" else f"{self.at.prefix}{key}"
-        return _terms(field, alike) if operator == "$in" else {"range": {field: {operator[1:]: alike[0]}}}
+        return _one_of(field, alike) if operator == "$in" else {"range": {field: {operator[1:]: alike[0]}}}
 
     def of_id(self, key: str, operator: str, operand: Any) -> Clause:
         """Return the clause for a chunk's id, which is the hit's, or for its document's."""
@@ -540,8 +526,8 @@ def documents_clause(ids: Sequence[str], at: FilterFields, where: Where) -> Clau
     if longest is not None and any(_units(value) > longest for value in ids):
         raise FilterError(where, f"{found.whole} of {at.fields.index} holds ids of up to {longest} characters")
     named = [value for value in ids if value != NO_DOCUMENT]
-    unnamed = any_of([negated({"exists": {"field": at.document}}), _terms(found.whole, [NO_DOCUMENT])])
-    return any_of([*([_terms(found.whole, named)] if named else []), all_of([unnamed, ids_clause(ids)])])
+    unnamed = any_of([negated({"exists": {"field": at.document}}), _one_of(found.whole, [NO_DOCUMENT])])
+    return any_of([*([_one_of(found.whole, named)] if named else []), all_of([unnamed, ids_clause(ids)])])
 
 
 def ids_clause(ids: Iterable[str]) -> Clause:
@@ -559,9 +545,8 @@ def _is_like(value: Any, found: FieldType) -> bool:
     return found.kind == "number"
 
 
-def _terms(field: str, values: Iterable[Any]) -> Clause:
-    distinct = sorted(set(values), key=str)
-    return {"term": {field: distinct[0]}} if len(distinct) == 1 else {"terms": {field: distinct}}
+def _one_of(field: str, values: Iterable[Any]) -> Clause:
+    return terms_clause(field, sorted(set(values), key=str))
 
 
 def _units(text: str) -> int:

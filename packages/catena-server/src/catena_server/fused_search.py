@@ -20,7 +20,7 @@ from annotated_types import Ge, Le
 
 from catena import Hit, Provenance, Ranking, Scale
 from catena.effects import Certificate, Fused, SearchFused, Step
-from catena.model import DEFAULT_VIEW, Checked, ParameterError, ServerError
+from catena.model import DEFAULT_VIEW, Checked, ServerError
 from catena_server.calls import side_by_side
 from catena_server.index_layout import IndexLayout
 from catena_server.queries import (
@@ -46,6 +46,7 @@ from catena_server.route_search import (
     TERMS_VIEW,
     QueryOptions,
     best_documents,
+    check_k,
     checked_vector,
     cosine_of,
     emptiness,
@@ -122,7 +123,8 @@ def search_fused(
     if weights is None:
         return None
     if request.k == 0 or request.documents == ():
-        return _nothing(0.0)
+        certificate = Certificate(exact=True, neighbours=0, rows=0, gap=0.0)
+        return Fused(ranking=Ranking((), Scale.NORMALIZED), best=0.0, certificate=certificate)
     question = yield from prepared(request, weights, layout, how, options)
     if question is None:
         return None
@@ -134,7 +136,9 @@ def search_fused(
             if top.is_exact:
                 break
             if top.unseen > top.threshold and seen.by_words > max(top.threshold - seen.farthest, 0.0):
-                seen = yield from _spoken(question, seen, top, size)
+                least = top.least(seen, question.scoring)
+                found, last = yield from _by_words(question, rows=size, least=least)
+                seen = replace(seen.with_parts(found), by_words=last)
                 size = min(size * 4, MOST)
             elif not top.lacking:
                 bounded = yield from _bounded(question, seen)
@@ -158,17 +162,11 @@ def search_fused(
 
 def weights_of(request: SearchFused) -> dict[str, float] | None:
     """Return the weight of each route, None where one is not known here."""
-    if not isinstance(request.k, int) or isinstance(request.k, bool) or not 0 <= request.k <= MOST:
-        raise ParameterError("k", request.k, f"a whole number in [0, {MOST}], as many as a server gives at once")
+    check_k(request.k)
     given = {route: weight for route, weight in request.weights if weight}
     if given.keys() - set(ROUTES):
         return None
     return {route: given.get(route, 0.0) for route in ROUTES}
-
-
-def _nothing(best: float) -> Fused:
-    certificate = Certificate(exact=True, neighbours=0, rows=0, gap=0.0)
-    return Fused(ranking=Ranking((), Scale.NORMALIZED), best=best, certificate=certificate)
 
 
 def prepared(
@@ -273,12 +271,6 @@ def _formula(question: FusedQuestion) -> Step[tuple[SeenChunks, dict[str, Any]]]
     last = found[-1]["_score"] if len(found) >= rows else -inf
     seen = SeenChunks.first(parts, last, question.scoring, neighbours=formula.nearest.k if formula.nearest else 0)
     return seen, {row["_id"]: row["_source"] for row in found}
-
-
-def _spoken(question: FusedQuestion, seen: SeenChunks, top: TopChunks, rows: int) -> Step[SeenChunks]:
-    """Ask for the chunks that words and terms alone may lift into the ranking."""
-    found, last = yield from _by_words(question, rows=rows, least=top.least(seen, question.scoring))
-    return replace(seen.with_parts(found), by_words=last)
 
 
 def _by_words(question: FusedQuestion, *, rows: int, least: float) -> Step[tuple[dict[str, ScoreParts], float]]:

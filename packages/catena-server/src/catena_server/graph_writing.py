@@ -13,7 +13,7 @@ import numpy as np
 from catena import run
 from catena.effects import Cancel, Expand, FetchNodes, Step, ask
 from catena.enrichment import KIND, keywords_of_view
-from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
+from catena.graph import ChunkGraph, GraphOptions, Progress, node_of
 from catena.model import DEFAULT, ParameterError, mean_direction
 from catena.text import word_keys
 from catena_server.actions import Action
@@ -234,12 +234,12 @@ def server_nodes(graph: ChunkGraph) -> Iterator[GraphNode]:
         for row, chunk_id in enumerate(ids):
             node, joined = graph.node(chunk_id), graph.joined_by(chunk_id)
             edges = slice(bounds[row], bounds[row + 1])
-            counts, titled = _words_of(node)
+            in_titles = [word for title in node.titles for word in word_keys(title)]
             yield GraphNode(
                 chunk=node.chunk,
                 vector=own.vectors[row],
-                counts=counts,
-                titled=titled,
+                counts=Counter([*word_keys(node.chunk.text), *in_titles]),
+                titled=frozenset(in_titles),
                 length=int(own.lengths[row]),
                 title_length=int(own.title_lengths[row]),
                 neighbours=tuple(found.nodes.ids[place] for place in found.target[edges].tolist()),
@@ -248,12 +248,6 @@ def server_nodes(graph: ChunkGraph) -> Iterator[GraphNode]:
                 titles=tuple((f"{number:x}", printed) for number, printed in joined.titles),
                 says=tuple(f"{number:x}" for number in joined.says),
             )
-
-
-def _words_of(node: Node) -> tuple[Counter[str], frozenset[str]]:
-    """Return how often each word is in the text and the titles of a node, and those that are in a title."""
-    titled = [word for title in node.titles for word in word_keys(title)]
-    return Counter([*word_keys(node.chunk.text), *titled]), frozenset(titled)
 
 
 def upload_graph(

@@ -293,11 +293,13 @@ def _kinds(kinds: Collection[str], layout: IndexLayout, flavour: Flavour) -> Bod
 
 def _chunks(layout: IndexLayout, flavour: Flavour) -> Body:
     keywords = ("document", "kind", "path", "terms", "terms_unspaced", "languages")
+    types = {"keyword": dict(_KEYWORD)}
     return {
         "dynamic": False,
         "_meta": {META: layout.to_meta()},
         "dynamic_templates": [
-            {group: {"path_match": f"facets.{group}.*", "mapping": _facet(kind)}} for group, kind in FACETS.items()
+            {group: {"path_match": f"facets.{group}.*", "mapping": types.get(kind, {"type": kind})}}
+            for group, kind in FACETS.items()
         ],
         "properties": {
             **{name: dict(_KEYWORD) for name in keywords},
@@ -317,10 +319,6 @@ def _chunks(layout: IndexLayout, flavour: Flavour) -> Body:
     }
 
 
-def _facet(kind: str) -> Body:
-    return dict(_KEYWORD) if kind == "keyword" else {"type": kind}
-
-
 def _documents(layout: IndexLayout, flavour: Flavour) -> Body:
     about = ("record", "document", "title", "source", "fingerprint", "state")
     return {
@@ -337,11 +335,8 @@ def _documents(layout: IndexLayout, flavour: Flavour) -> Body:
 
 
 def _ledger(layout: IndexLayout, flavour: Flavour) -> Body:
-    keywords = ("source", "document", "state")
-    return {
-        "dynamic": False,
-        "properties": {**{name: dict(_KEYWORD) for name in keywords}, "key": dict(_KEYWORD), "outcome": dict(_KEPT)},
-    }
+    keywords = {name: dict(_KEYWORD) for name in ("source", "document", "state", "key")}
+    return {"dynamic": False, "properties": {**keywords, "outcome": dict(_KEPT)}}
 
 
 _MAPPINGS = {"chunks": _chunks, "documents": _documents, "ledger": _ledger}

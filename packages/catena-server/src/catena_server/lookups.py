@@ -69,8 +69,7 @@ def _titles(query: str, layout: IndexLayout) -> Step[dict[str, str]]:
 def _terms_among(names: Iterable[str], layout: IndexLayout) -> Step[frozenset[str]]:
     """Return those of the normalised names that are a critical term, part of one, or one but for its spaces."""
     filters = {name: _part_of_a_term(name) for name in names if name}
-    found = yield from _holding("chunks", filters, layout)
-    return found | {""}
+    return (yield from _holding("chunks", filters, layout)) | {""}
 
 
 def _part_of_a_term(name: str) -> dict[str, Any]:
@@ -156,28 +155,25 @@ def chunks(request: FetchChunks, layout: IndexLayout) -> Step[tuple[tuple[Chunk,
     for at in range(0, len(wanted), _SPANS_AT_ONCE):
         for chunk in (yield from _between(wanted[at : at + _SPANS_AT_ONCE], layout)):
             found.setdefault(chunk.document_id, {})[chunk.position] = chunk
-    return tuple(_in_order(found.get(document_id, {}), first, end) for document_id, first, end in request.spans)
-
-
-def _in_order(found: Mapping[int, Chunk], first: int, end: int) -> tuple[Chunk, ...]:
-    return tuple(found[position] for position in sorted(found) if first <= position < end)
+    return tuple(
+        tuple(chunk for position, chunk in sorted(found.get(document_id, {}).items()) if first <= position < end)
+        for document_id, first, end in request.spans
+    )
 
 
 def _between(spans: Sequence[Span], layout: IndexLayout) -> Step[list[Chunk]]:
-    query = {"bool": {"should": [_place(span) for span in spans], "minimum_should_match": 1}}
+    places = [
+        ({"document": document_id}, {"position": {"gte": min(max(first, 0), _INTEGERS), "lt": min(end, _INTEGERS)}})
+        for document_id, first, end in spans
+    ]
+    within = [{"bool": {"filter": [{"term": whose}, {"range": where}]}} for whose, where in places]
     body = {
         "_source": list(SOURCE_FIELDS),
-        "query": {"constant_score": {"filter": query}},
+        "query": {"constant_score": {"filter": {"bool": {"should": within, "minimum_should_match": 1}}}},
         "sort": [{"document": "asc"}, {"position": "asc"}],
     }
     rows = yield from sorted_rows(layout.alias("chunks"), body, size=_CHUNKS_AT_ONCE, purpose="neighbours")
     return [chunk_of(row["_source"], row["_id"]) for row in rows]
-
-
-def _place(span: Span) -> dict[str, Any]:
-    document_id, first, end = span
-    positions = {"gte": min(max(first, 0), _INTEGERS), "lt": min(end, _INTEGERS)}
-    return {"bool": {"filter": [{"term": {"document": document_id}}, {"range": {"position": positions}}]}}
 
 
 def texts(request: FetchText, layout: IndexLayout) -> Step[tuple[str | None, ...]]:

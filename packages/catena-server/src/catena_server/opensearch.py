@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from catena.model import ParameterError, ServerError
 from catena_server.calls import Call
 from catena_server.client_transport import (
+    OTHER_NODES,
     ClientTransport,
     Server,
     about_tls,
-    addresses,
-    check_timeout,
+    bracketed,
+    connection,
     encoded,
-    made,
-    one_credential,
     parameters,
-    trusting,
 )
 
 if TYPE_CHECKING:
     from opensearchpy import AsyncOpenSearch, OpenSearch
-
-OTHER_NODES: Final = 3  # tried at once where a node cannot be reached; then the driver waits
 
 
 class OpenSearchTransport(ClientTransport):
@@ -99,22 +95,16 @@ class OpenSearchTransport(ClientTransport):
             ParameterError: an address or a setting cannot be used.
         """
         kind, akind = cls._clients()
-        where = addresses(url)
-        basic_auth = basic_auth or where.basic_auth
-        one_credential({"basic_auth": basic_auth, "bearer_auth": bearer_auth})
-        check_timeout(timeout)
-        sent = dict(headers or {})
-        if bearer_auth:
-            sent["authorization"] = f"Bearer {bearer_auth}"
         files = {"ca_certs": ca_certs, "client_cert": client_cert, "client_key": client_key}
-        secure = any(each.startswith("https:") for each in where.urls)
-        trust = made(lambda: trusting(**files, verify=verify_certs), "TLS") if secure else None
+        given = {"basic_auth": basic_auth, "bearer_auth": bearer_auth}
+        urls, credentials, trust = connection(url, given, files, timeout=timeout, verify=verify_certs)
+        token = {"authorization": f"Bearer {bearer_auth}"} if bearer_auth else {}
         settings: dict[str, Any] = {
-            "hosts": [_host_of(each) for each in where.urls],
-            "http_auth": basic_auth,
-            "headers": sent or None,
+            "hosts": [_host_of(each) for each in urls],
+            "http_auth": credentials["basic_auth"],
+            "headers": {**(headers or {}), **token} or None,
             "timeout": timeout,
-            "max_retries": min(OTHER_NODES, len(where.urls) - 1),
+            "max_retries": min(OTHER_NODES, len(urls) - 1),
             "retry_on_status": (),
         }
         settings = {name: value for name, value in settings.items() if value is not None}
@@ -125,12 +115,12 @@ class OpenSearchTransport(ClientTransport):
             tls |= {"verify_certs": False, "ssl_assert_hostname": False, "ssl_show_warn": False}
         apart = {**settings, "ssl_context": trust} if trust else settings  # it would read certificates
         make_async = None if ssl_assert_fingerprint is not None else lambda own: akind(**apart)
-        return cls._own(lambda: kind(**settings, **(tls if secure else {})), make_async)
+        return cls._own(lambda: kind(**settings, **(tls if trust else {})), make_async)
 
     async def _hang_up(self, client: Any) -> None:
         await client.close()
-        for connection in client.transport.seed_connections:  # it forgets those that could not be reached
-            await connection.close()
+        for each in client.transport.seed_connections:  # it forgets those that could not be reached
+            await each.close()
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         content, body = encoded(call)
@@ -180,8 +170,7 @@ def _address(host: Mapping[str, Any]) -> str:
     scheme = "https" if host.get("use_ssl") or host.get("scheme") == "https" else "http"
     name = str(host.get("host") or "localhost").rpartition("@")[2]
     prefix = str(host.get("url_prefix") or "").strip("/")
-    shown = f"[{name}]" if ":" in name else name
-    return f"{scheme}://{shown}:{host.get('port') or 9200}{f'/{prefix}' if prefix else ''}"
+    return f"{scheme}://{bracketed(name)}:{host.get('port') or 9200}{f'/{prefix}' if prefix else ''}"
 
 
 def _sent(host: Mapping[str, Any]) -> list[str]:

@@ -83,7 +83,7 @@ def _word(field: str, forms: Sequence[str], count: int) -> dict[str, Any]:
 
 def count_query(values: Sequence[str]) -> dict[str, Any]:
     """Return the clause whose score is the number of the values of critical terms that a chunk holds."""
-    return {"bool": {"should": [{"constant_score": {"filter": _term(value)}} for value in values]}}
+    return {"bool": {"should": [{"constant_score": {"filter": {"term": {"terms": value}}}} for value in values]}}
 
 
 def ladder(values: Sequence[str], weight: float, field: str = "terms") -> dict[str, Any]:
@@ -144,10 +144,6 @@ def rows_of(rows: int) -> dict[str, Any]:
     """Return how many chunks a request gives, in which order, and that nothing else is counted or fetched."""
     order = [{"_score": "desc"}, {"id": "asc"}]
     return {"size": rows, "track_total_hits": False, "_source": False, "sort": order}
-
-
-def _term(value: str) -> dict[str, Any]:
-    return {"term": {"terms": value}}
 
 
 def _named(clause: Mapping[str, Any], name: str, boost: float = 1.0) -> dict[str, Any]:

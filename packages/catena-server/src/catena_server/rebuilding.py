@@ -16,8 +16,9 @@ import numpy as np
 
 from catena.effects import Step, ask
 from catena.model import LibraryError, ViewVectors
+from catena.store import DocumentInfo
 from catena_server.bulk import BulkOptions
-from catena_server.calls import Call, Cursor, Flavour, quoted
+from catena_server.calls import Call, Flavour, page_by_page, quoted
 from catena_server.contents import documents, get, ledger, stored_chunks
 from catena_server.index_layout import (
     FIRST,
@@ -139,11 +140,11 @@ def _copy(
     options: BulkOptions | None,
     tell: Callable[[int], None],
 ) -> Step[None]:
-    cursor: Cursor | None = None
     done = 0
-    while True:
-        page = yield from documents(layout, flavour, cursor, size=_FEW)
-        for info in page.items:
+
+    def copied(page: tuple[DocumentInfo, ...]) -> Step[None]:
+        nonlocal done
+        for info in page:
             if not info.whole:
                 what = f"the writing of document {info.id!r} did not end; the set is searched as before"
                 raise LibraryError(layout.name, what, "put it again, or delete it, and then the same")
@@ -153,15 +154,11 @@ def _copy(
             report.check()
             done += 1
             tell(done)
-        cursor = page.cursor
-        if cursor is None:
-            break
-    while True:
-        lines = yield from ledger(layout, flavour, cursor)
-        yield from record(lines.items, building, options)
-        cursor = lines.cursor
-        if cursor is None:
-            return
+
+    yield from page_by_page(lambda cursor: documents(layout, flavour, cursor, size=_FEW), copied)
+    yield from page_by_page(
+        lambda cursor: ledger(layout, flavour, cursor), lambda lines: record(lines, building, options)
+    )
 
 
 def vectors_of(chunks: Sequence[StoredChunk], dim: int) -> ViewVectors:

@@ -83,13 +83,14 @@ def entry_of(
     """
     with of_our_form(f"document {record.get('document')!r}"):
         rest = record["rest"]
+        sections = [dict(zip(SECTION_FIELDS, kept, strict=True)) for kept in restored(rest["sections"])]
         made = [chunk_of(source, chunk_id) for chunk_id, source in chunks]
         views = [views_of(chunk, source) for chunk, (_, source) in zip(made, chunks, strict=True)]
         return Entry(
             document=document_of(record, pieces),
             sections=tuple(
-                _section(record["document"], position, kept)
-                for position, kept in enumerate(restored(rest["sections"]))
+                Section(**{**kept, "path": tuple(kept["path"])}, document_id=record["document"], position=position)
+                for position, kept in enumerate(sections)
             ),
             chunks=tuple(made),
             views=_in_order(views, rest.get("view_order")),
@@ -158,11 +159,6 @@ def _in_order(views: Sequence[tuple[View, ...]], order: Sequence[int] | None) ->
         return tuple(view for own in views for view in own)
     left = [iter(own) for own in views]
     return tuple(next(left[at]) for at in order)
-
-
-def _section(document_id: str, position: int, kept: Sequence[Any]) -> Section:
-    fields = dict(zip(SECTION_FIELDS, kept, strict=True))
-    return Section(**{**fields, "path": tuple(fields["path"])}, document_id=document_id, position=position)
 
 
 def figure_of(kept: Mapping[str, Any]) -> Figure:

@@ -26,7 +26,7 @@ from catena.store import DOCUMENTS, WHOLE
 from catena.text import TermMatcher, asked_words, is_border, known_words, normalise_query, normalise_term, stop_words
 from catena_server.calls import Call, quoted, search_call, searched, side_by_side
 from catena_server.encoding import indexed_word
-from catena_server.filters import filter_query
+from catena_server.filters import any_of, filter_query
 from catena_server.index_layout import REPEAT, IndexLayout, language_mark
 from catena_server.queries import (
     DENSE,
@@ -192,19 +192,15 @@ def filters_of(request: Search | SearchFused) -> tuple[Query, ...]:
         clauses.append(filter_query(request.where))
     if request.documents is not None:
         documents = _parts(request.documents, MOST_TERMS)
-        clauses.append(_any_of([{"terms": {"document": part}} for part in documents]))
+        clauses.append(any_of({"terms": {"document": part}} for part in documents))
     if isinstance(request, Search) and request.among is not None:
-        clauses.append(_any_of([{"ids": {"values": part}} for part in _parts(request.among, MOST)]))
+        clauses.append(any_of({"ids": {"values": part}} for part in _parts(request.among, MOST)))
     return tuple(clauses)
 
 
 def _parts(ids: Sequence[str], most: int) -> list[list[str]]:
     """Return ids in lists that are short enough for one clause; one list, which is empty, of none."""
     return [list(ids[at : at + most]) for at in range(0, max(len(ids), 1), most)]
-
-
-def _any_of(clauses: Sequence[Query]) -> Query:
-    return clauses[0] if len(clauses) == 1 else {"bool": {"should": list(clauses), "minimum_should_match": 1}}
 
 
 def words_asked(
@@ -308,11 +304,16 @@ def over_all_shards(layout: IndexLayout) -> dict[str, str | int | bool]:
     return {"search_type": "dfs_query_then_fetch"} if layout.shards > 1 else {}
 
 
+def check_k(k: object) -> None:
+    """Raise `ParameterError` for what is no number of hits that a server gives at once."""
+    if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k <= MOST:
+        raise ParameterError("k", k, f"a whole number in [0, {MOST}], as many as a server gives at once")
+
+
 def _check(request: Search) -> None:
     if request.route not in _ASKERS:
         raise ParameterError("route", request.route, f"one of {', '.join(ROUTES)}")
-    if not isinstance(request.k, int) or isinstance(request.k, bool) or not 0 <= request.k <= MOST:
-        raise ParameterError("k", request.k, f"a whole number in [0, {MOST}], as many as a server gives at once")
+    check_k(request.k)
     if not isinstance(request.query, str):
         raise ParameterError("query", request.query, "a string")
 

@@ -20,10 +20,9 @@ document mends what its record knows of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import Any, TypeAlias
 
 from catena import Entry, Outcome
@@ -113,15 +112,15 @@ class _Earlier:
     def kept(self) -> dict[str, Any]:
         return {"chunk_ids": list(self.chunk_ids), "pieces": self.pieces, "figures": self.figures}
 
-    def gone(self, document_id: str, *, chunk_ids: Iterable[str], pieces: int, figures: int) -> Iterator[Action]:
-        """Yield the deletions of what a version with these chunks and counts does not have."""
-        now = frozenset(chunk_ids)
+    def gone(self, document_id: str, now: Mapping[str, Any]) -> Iterator[Action]:
+        """Yield the deletions of what a version does not have, by the record that says "whole"; {} has nothing."""
+        kept = frozenset(now["rest"]["chunk_ids"] if now else ())
         for chunk_id in self.chunk_ids:
-            if chunk_id not in now:
+            if chunk_id not in kept:
                 yield Action(op="delete", part="chunks", id=chunk_id)
-        for piece in range(pieces, self.pieces):
+        for piece in range(now.get("pieces", 0), self.pieces):
             yield Action(op="delete", part="documents", id=piece_id(document_id, piece))
-        for figure in range(figures, self.figures):
+        for figure in range(now.get("figures", 0), self.figures):
             yield Action(op="delete", part="documents", id=figure_id(document_id, figure))
 
 
@@ -156,25 +155,23 @@ def put(
         ParameterError: an entry is not sound; nothing was written.
         ServerError: nobody may write there, or the server cannot be reached for too long.
     """
-    _check(additions, layout)
-    ids = [entry.document.id for entry, _ in additions]
-    stored = yield from _stored(ids, layout)
-    todo = {
-        entry.document.id: (entry, vectors)
-        for entry, vectors in additions
-        if not _is_done(entry.fingerprint, stored.get(entry.document.id))
-    }
-    versions = {
-        document_id: _Version(
-            record_action(entry),
-            partial(content_actions, entry, vectors, layout),
-            tuple(outcome for outcome in outcomes if outcome.document_id == document_id),
-        )
-        for document_id, (entry, vectors) in todo.items()
-    }
-    kinds = frozenset[str]().union(*(kinds_of(*addition) for addition in todo.values()))
-    report = yield from _put(ids, versions, stored, kinds, layout=layout, flavour=flavour, options=options)
-    others = [outcome for outcome in outcomes if outcome.document_id not in versions]
+    given: dict[str, Addition] = {}
+    for entry, vectors in additions:
+        check_addition(entry, vectors, layout)
+        if entry.document.id in given:
+            raise ParameterError("additions", entry.document.id, "documents of different ids")
+        given[entry.document.id] = entry, vectors
+
+    def version(document_id: str) -> _Version:
+        entry, vectors = given[document_id]
+        lines = tuple(outcome for outcome in outcomes if outcome.document_id == document_id)
+        content = partial(content_actions, entry, vectors, layout)
+        return _Version(record_action(entry), content, kinds_of(entry, vectors), lines)
+
+    marks = {document_id: entry.fingerprint for document_id, (entry, _) in given.items()}
+    report = yield from _put(marks, version, layout=layout, flavour=flavour, options=options)
+    put_now = given.keys() - set(report.skipped)
+    others = [outcome for outcome in outcomes if outcome.document_id not in put_now]
     if others:
         yield from record(others, layout, options)
     return report
@@ -212,19 +209,14 @@ def put_actions(
     Raises:
         ServerError: nobody may write there, or the server cannot be reached for too long.
     """
-    ids = [document.outcome.document_id for document in documents]
-    stored = yield from _stored(ids, layout)
-    todo = {
-        document.outcome.document_id: document
-        for document in documents
-        if not _is_done((document.actions[0].source or {})["fingerprint"], stored.get(document.outcome.document_id))
-    }
     versions = {
-        document_id: _Version(document.actions[0], partial(iter, document.actions[1:]), (document.outcome,))
-        for document_id, document in todo.items()
+        each.outcome.document_id: _Version(
+            each.actions[0], partial(iter, each.actions[1:]), frozenset(each.kinds), (each.outcome,)
+        )
+        for each in documents
     }
-    kinds = frozenset(chain.from_iterable(document.kinds for document in todo.values()))
-    return (yield from _put(ids, versions, stored, kinds, layout=layout, flavour=flavour, options=options))
+    marks = {document_id: version.about["fingerprint"] for document_id, version in versions.items()}
+    return (yield from _put(marks, versions.__getitem__, layout=layout, flavour=flavour, options=options))
 
 
 def fingerprints(document_ids: Sequence[str], layout: IndexLayout) -> Step[dict[str, str]]:
@@ -239,37 +231,35 @@ class _Version:
 
     whole: Action
     content: Callable[[], Iterable[Action]]
-    outcomes: tuple[Outcome, ...] = ()
+    kinds: frozenset[str]
+    outcomes: tuple[Outcome, ...]
 
     @property
     def about(self) -> Mapping[str, Any]:
         return self.whole.source or {}
 
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        return self.about["rest"]["chunk_ids"]  # type: ignore[no-any-return]
-
 
 def _put(
-    ids: Sequence[str],
-    versions: Mapping[str, _Version],
-    stored: Mapping[str, Mapping[str, Any]],
-    kinds: Collection[str],
+    marks: Mapping[str, str],
+    version_of: Callable[[str], _Version],
     *,
     layout: IndexLayout,
     flavour: Flavour,
     options: BulkOptions | None,
 ) -> Step[PutReport]:
-    """Write versions by document id, of all the documents that were given; `stored` is what their records say."""
-    skipped = tuple(document_id for document_id in ids if document_id not in versions)
+    """Write the versions of documents, of which the fingerprints are given, where they are not there already."""
+    stored = yield from _stored(marks, layout)
+    whole = {key: about["fingerprint"] for key, about in stored.items() if about["state"] == "whole"}
+    versions = {key: version_of(key) for key, mark in marks.items() if not mark or whole.get(key) != mark}
+    skipped = tuple(key for key in marks if key not in versions)
     if not versions:
         return PutReport(skipped=skipped)
-    yield from ensure_kinds(kinds, layout, flavour)
+    yield from ensure_kinds(frozenset[str]().union(*(each.kinds for each in versions.values())), layout, flavour)
     earlier = {document_id: _Earlier.of(stored.get(document_id)) for document_id in versions}
     run = _Run(targets(layout), options, dict.fromkeys(versions))
     yield from run.send((key, writing_action(versions[key].whole, earlier[key].kept())) for key in run.sound)
     yield from run.send((key, action) for key in run.sound for action in versions[key].content())
-    yield from run.send((key, action) for key in run.sound for action in _gone(key, versions[key], earlier[key]))
+    yield from run.send((key, action) for key in run.sound for action in earlier[key].gone(key, versions[key].about))
     yield from run.send((key, outcome_action(line)) for key in run.sound for line in versions[key].outcomes)
     yield from run.send((key, versions[key].whole) for key in run.sound)
     return PutReport(
@@ -294,7 +284,7 @@ def delete(document_id: str, layout: IndexLayout, options: BulkOptions | None = 
     lines = yield from _ledger_lines(document_id, layout)
     steps: tuple[Iterable[Action], ...] = (
         (deleting_action(document_id, earlier.kept()),),
-        earlier.gone(document_id, chunk_ids=(), pieces=0, figures=0),
+        earlier.gone(document_id, {}),
         (Action(op="delete", part="ledger", id=line) for line in lines),
         (Action(op="delete", part="documents", id=record_id(document_id)),),
     )
@@ -339,36 +329,13 @@ class _Run:
             self.sound.pop(owners[failure.part, failure.id], None)
 
 
-def _check(additions: Sequence[Addition], layout: IndexLayout) -> None:
-    seen: set[str] = set()
-    for entry, vectors in additions:
-        check_addition(entry, vectors, layout)
-        if entry.document.id in seen:
-            raise ParameterError("additions", entry.document.id, "documents of different ids")
-        seen.add(entry.document.id)
-
-
-def _is_done(fingerprint: str, stored: Mapping[str, Any] | None) -> bool:
-    if stored is None or not fingerprint:
-        return False
-    return bool(stored["state"] == "whole" and stored["fingerprint"] == fingerprint)
-
-
-def _gone(document_id: str, version: _Version, earlier: _Earlier) -> Iterator[Action]:
-    pieces, figures = version.about["pieces"], version.about["figures"]
-    return earlier.gone(document_id, chunk_ids=version.chunk_ids, pieces=pieces, figures=figures)
-
-
 def _written(document_id: str, version: _Version, earlier: _Earlier) -> Written:
-    return Written(
-        document_id=document_id,
-        chunks=len(version.chunk_ids),
-        removed=len(set(earlier.chunk_ids).difference(version.chunk_ids)),
-        new=earlier == _Earlier(),
-    )
+    ids = version.about["rest"]["chunk_ids"]
+    removed = len(set(earlier.chunk_ids).difference(ids))
+    return Written(document_id=document_id, chunks=len(ids), removed=removed, new=earlier == _Earlier())
 
 
-def _stored(document_ids: Sequence[str], layout: IndexLayout) -> Step[dict[str, Mapping[str, Any]]]:
+def _stored(document_ids: Iterable[str], layout: IndexLayout) -> Step[dict[str, Mapping[str, Any]]]:
     """Return what the records say that are there, by document id: as last written, refreshed or not."""
     keys = {document_id: record_id(document_id) for document_id in document_ids}
     params = {"_source_includes": ",".join(_ABOUT)}

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,11 @@ import typer
 from catena import Outcome, Services
 from catena import run as driven
 from catena.cli.console import out, write_json
-from catena.cli.failures import INTERRUPTED, SOME_FAILED, ProblemError, no_files, say, unread
+from catena.cli.failures import SOME_FAILED, ProblemError, no_files, stopped_with, unread
 from catena.cli.index_options import IndexOptions, asked_models, journal_of
 from catena.cli.library import advise, indexed, named, progress_bar, show_outcomes
-from catena.cli.options import AsJson, FilePaths, file_path, grouped
+from catena.cli.options import AsJson, FilePaths, file_path, flag, grouped, option
 from catena.cli.progress import progress
-from catena.model import CancelledError
 from catena_server.cli.plan import VectorIndexName
 
 if TYPE_CHECKING:
@@ -42,23 +41,14 @@ class Address:
     """The address of a set; the key of the server is in the environment."""
 
     url: Annotated[
-        list[str],
-        typer.Option(
-            "--url",
-            metavar="URL",
-            envvar="CATENA_SERVER_URL",
-            help="Of a node; may be repeated for those of a cluster.",
-        ),
+        list[str], option("URL", "Of a node; may be repeated for those of a cluster.", envvar="CATENA_SERVER_URL")
     ]
-    name: Annotated[str, typer.Option("--name", "-n", metavar="NAME", help="Of the index set there.")] = "catena"
-    opensearch: Annotated[
-        bool, typer.Option("--opensearch", help="It is OpenSearch, not Elasticsearch (extra opensearch).")
-    ] = False
+    name: Annotated[str, option("NAME", "Of the index set there.", "--name", "-n")] = "catena"
+    opensearch: Annotated[bool, flag("--opensearch", "It is OpenSearch, not Elasticsearch (extra opensearch).")] = (
+        False
+    )
     ca_certs: Annotated[
-        Path | None,
-        typer.Option(
-            "--ca-certs", metavar="FILE", exists=True, help="Trust the authorities in this PEM file, no others."
-        ),
+        Path | None, option("FILE", "Trust the authorities in this PEM file, no others.", exists=True)
     ] = None
 
 
@@ -69,10 +59,8 @@ class IndexShape:
     vector_index: Annotated[
         VectorIndexName | None, typer.Option("--vector-index", help="How vectors are kept [int8_hnsw].")
     ] = None
-    shards: Annotated[int | None, typer.Option("--shards", min=1, metavar="N", help="Of the chunks [1].")] = None
-    replicas: Annotated[
-        int | None, typer.Option("--replicas", min=0, metavar="N", help="Copies of each shard [0].")
-    ] = None
+    shards: Annotated[int | None, option("N", "Of the chunks [1].", min=1)] = None
+    replicas: Annotated[int | None, option("N", "Copies of each shard [0].", min=0)] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -131,13 +119,8 @@ def stored(at: Address) -> Iterator[ServerStore]:
         yield ServerStore.open(transport, at.name, create=False)
 
 
-Workers: TypeAlias = Annotated[
-    int, typer.Option("--workers", min=1, metavar="N", help="Processes that read, embed and write.")
-]
-Home: TypeAlias = Annotated[
-    Path,
-    typer.Option("--home", metavar="FOLDER", help="The ids of documents are the paths of files below it [here]."),
-]
+Workers: TypeAlias = Annotated[int, option("N", "Processes that read, embed and write.", min=1)]
+Home: TypeAlias = Annotated[Path, option("FOLDER", "The ids of documents are the paths of files below it [here].")]
 
 
 @grouped
@@ -162,7 +145,8 @@ def index(
         shape.check(library.store.layout)
         outcomes = run.into(library, at)
         stats = library.stats()
-    run.check(outcomes)
+    if not outcomes:
+        raise no_files()
     tell_run(at, outcomes, stats, time.monotonic() - began, {}, as_json=as_json)
 
 
@@ -234,12 +218,6 @@ class IndexRun:
                 self.paths, partial(transport_to, at), recipe, home=self.home, workers=self.workers, progress=tell
             )
 
-    @staticmethod
-    def check(outcomes: Sequence[Outcome]) -> None:
-        """Raise where there was nothing to index."""
-        if not outcomes:
-            raise no_files()
-
 
 def models_of(options: IndexOptions) -> Services:
     """Return the models of a worker process, which end with it."""
@@ -248,20 +226,11 @@ def models_of(options: IndexOptions) -> Services:
     return replace(asked_models(options, ExitStack()), embedder=StaticEmbedder())
 
 
-@contextmanager
-def stoppable(name: str, options: IndexOptions | None = None) -> Iterator[None]:
-    """Let Ctrl-C end the work inside with a word about what is kept.
-
-    Raises:
-        Exit: it was stopped.
-    """
-    try:
-        yield
-    except (KeyboardInterrupt, CancelledError):
-        kept = f"; replies of models are kept in {options.kept_in}" if options and options.kept_in else ""
-        hint = "the same command again: what is whole on the server is skipped"
-        say(f"what was written to set {name} is kept{kept}", hint, label="Stopped")
-        raise typer.Exit(INTERRUPTED) from None
+def stoppable(name: str, options: IndexOptions | None = None) -> AbstractContextManager[None]:
+    """Let Ctrl-C end the work inside with a word about what is kept."""
+    kept = f"; replies of models are kept in {options.kept_in}" if options and options.kept_in else ""
+    hint = "the same command again: what is whole on the server is skipped"
+    return stopped_with(f"what was written to set {name} is kept{kept}", hint)
 
 
 def tell_run(
@@ -299,10 +268,10 @@ def rebuild(
     workers: Workers = 1,
     home: Home = Path(),
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Put it in place though documents of the older one are not in it.")
+        bool, flag("--drop-missing", "Put it in place though documents of the older one are not in it.")
     ] = False,
     abandon: Annotated[
-        bool, typer.Option("--abandon", help="Drop what a rebuild that did not end has built; change nothing else.")
+        bool, flag("--abandon", "Drop what a rebuild that did not end has built; change nothing else.")
     ] = False,
     options: IndexOptions,
     as_json: AsJson = False,
@@ -368,7 +337,8 @@ def _read_anew(
         building = driven(begin(wanted, transport.flavour), services)
         with run.opened(at, building.name) as library:
             outcomes = run.into(library, at)
-            run.check(outcomes)
+            if not outcomes:
+                raise no_files()
             coming = {each.id for each in library.documents()}
         missing = tuple(each.id for each in store.documents() if each.id not in coming)
         if missing and not drop_missing:

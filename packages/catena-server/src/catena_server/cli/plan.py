@@ -91,27 +91,14 @@ def _show(collection: Collection, cluster: Cluster, costs: Costs, planned: SizeP
     from rich.table import Table
 
     measured = max(chunks for chunks, _ in costs.latency_ms)
+    memory, disk = in_bytes(planned.vector_bytes), in_bytes(planned.disk_bytes)
+    in_each = f"of {planned.shard_chunks:,.0f} chunks and {in_bytes(planned.shard_bytes)} each, without copies"
+    on_each = f"of {cluster.node_memory_gb:g} GB, {cluster.heap_share:.0%} of it heap"
     rows = (
-        (
-            "memory of vectors",
-            in_bytes(planned.vector_bytes),
-            f"{cluster.vector_index}, outside of the heap, copies too",
-        ),
-        (
-            "disk",
-            in_bytes(planned.disk_bytes),
-            f"{in_bytes(planned.primary_bytes)} in each of {1 + cluster.replicas}",
-        ),
-        (
-            "shards",
-            f"{planned.shards:,}",
-            f"of {planned.shard_chunks:,.0f} chunks and {in_bytes(planned.shard_bytes)} each, without copies",
-        ),
-        (
-            "nodes for the memory",
-            f"{planned.nodes_for_memory:,}",
-            f"of {cluster.node_memory_gb:g} GB, {cluster.heap_share:.0%} of it heap",
-        ),
+        ("memory of vectors", memory, f"{cluster.vector_index}, outside of the heap, copies too"),
+        ("disk", disk, f"{in_bytes(planned.primary_bytes)} in each of {1 + cluster.replicas}"),
+        ("shards", f"{planned.shards:,}", in_each),
+        ("nodes for the memory", f"{planned.nodes_for_memory:,}", on_each),
         ("reading and cutting", in_hours(planned.prepare_hours), f"{costs.prepared:,.0f} chunks a second and worker"),
         ("embedding", in_hours(planned.embed_hours), f"{costs.embedded:,.0f} texts a second and worker"),
         ("indexing", in_hours(planned.index_hours), f"{costs.indexed:,.0f} chunks a second and node, copies too"),

@@ -24,14 +24,13 @@ from catena.cli.failures import (
 )
 from catena.cli.graph_search import Edges, building
 from catena.cli.library import show_documents, told_views
-from catena.cli.options import AsJson, NameOptions, Number, filter_of, grouped
+from catena.cli.options import AsJson, NameOptions, Number, filter_of, flag, grouped, option
 from catena.cli.progress import counted, progress
 from catena.cli.search import ranking_as_json
 from catena.cli.weights import FusionOption, RouteOption, Weights, route_names
 from catena_server.cli.index import Address, Home, connected, index, rebuild, stored
 
 if TYPE_CHECKING:
-    from catena import Ranking
     from catena.library import SegmentSearchOptions
     from catena_server.restoring import StoredChunk
 
@@ -59,16 +58,14 @@ def search(
     at: Address,
     k: Number = 10,
     route: RouteOption = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="JSON", help='A filter, e.g. \'{"page": {"$lte": 20}}\'.')
-    ] = None,
+    where: Annotated[str | None, option("JSON", 'A filter, e.g. \'{"page": {"$lte": 20}}\'.')] = None,
     fusion: FusionOption = "score",
     alpha: Annotated[
         float | None, typer.Option("--alpha", help="Share of the dense route against the lexical one, 0 to 1.")
     ] = None,
     beta: Annotated[float | None, typer.Option("--beta", help="Weight of the critical terms, 0 or more.")] = None,
     names: NameOptions,
-    section: Annotated[bool, typer.Option("--section", help="Show the whole sections of the passages.")] = False,
+    section: Annotated[bool, flag("--section", "Show the whole sections of the passages.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank the passages of a set for a question, as `catena search` does; the formula runs inside the server."""
@@ -95,8 +92,11 @@ def search(
 
         bodies = None if sections is None else [each.text.strip() for each in sections]
         out().print(hits(ranking.hits, question, bodies=bodies))
+    if not ranking.hits and ranking.unknown:
+        raise stands_nowhere(ranking)
     if not ranking.hits:
-        raise _nothing_found(ranking)
+        hint = "other words, or `catena server status` to see what is there"
+        raise ProblemError("nothing was found", hint, SOME_FAILED)
 
 
 @app.command()
@@ -104,7 +104,7 @@ def search(
 def status(
     *,
     at: Address,
-    every: Annotated[bool, typer.Option("--all", help="List every document, not only those of a small set.")] = False,
+    every: Annotated[bool, flag("--all", "List every document, not only those of a small set.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a set holds, how it lies on the server, and the files that failed."""
@@ -197,7 +197,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Where to write it.")],
     *,
     at: Address,
-    vectors: Annotated[bool, typer.Option("--vectors", help="The vectors, too: some kB for each chunk.")] = False,
+    vectors: Annotated[bool, flag("--vectors", "The vectors, too: some kB for each chunk.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write all chunks of a set, with their views and critical terms, as of one moment: one JSON object a line."""
@@ -244,27 +244,11 @@ def graph(*, at: Address, edges: Edges, as_json: AsJson = False) -> None:
         about = walked.about()
     joined, seconds = int(made.degrees().sum()) // 2, time.monotonic() - began
     if as_json:
-        write_json(
-            {
-                "set": at.name,
-                "nodes": about.nodes,
-                "edges": joined,
-                "kinds": about.kinds,
-                "seconds": round(seconds, 3),
-            }
-        )
+        told = {"set": at.name, "nodes": about.nodes, "edges": joined, "kinds": about.kinds}
+        write_json({**told, "seconds": round(seconds, 3)})
     else:
-        out().print(
-            f"{number(about.nodes, 'node')} and {number(joined, 'edge')} in {seconds:.1f} s; in set {at.name}"
-        )
-
-
-def _nothing_found(ranking: Ranking) -> ProblemError:
-    if ranking.unknown:
-        return stands_nowhere(ranking)
-    return ProblemError(
-        "nothing was found", "other words, or `catena server status` to see what is there", SOME_FAILED
-    )
+        told_in = f"in {seconds:.1f} s; in set {at.name}"
+        out().print(f"{number(about.nodes, 'node')} and {number(joined, 'edge')} {told_in}")
 
 
 def _lines(chunks: Iterator[StoredChunk], vectors: bool) -> Iterator[bytes]:
