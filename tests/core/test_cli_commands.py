@@ -322,6 +322,7 @@ def test_prune_empties_a_folder_whose_files_are_all_gone(shelf):
     assert done.stdout.lstrip().startswith("0 files; 0 pages, 0 chunks in ")
     names = "sub/0.md, sub/1.md, sub/2.md, sub/3.md, sub/4.md and 2 more"
     assert done.stderr == f"7 indexed files are gone from disk, and deleted from the library: {names}\n"
+    assert value("status", "-l", "lib")["holds"]["documents"] == 2
 
 
 # verify, doctor, version
