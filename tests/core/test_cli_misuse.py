@@ -260,9 +260,3 @@ def test_an_input_is_never_an_output(inputs: Path, words: str) -> None:
     assert "is read by this command, and would be overwritten" in told
     assert "Try: another name for what is written" in told
     assert {name: Path(name).read_bytes() for name in READ} == before
-
-
-def test_what_an_earlier_run_wrote_is_replaced(place: Path) -> None:
-    Path("out.md").write_text("old")
-    call("parse", "note.md", "--out", "out.md")
-    assert Path("out.md").read_text().startswith("# Note")
