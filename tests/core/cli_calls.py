@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from catena.cli.app import app
@@ -16,6 +18,12 @@ from catena.library import Library
 
 KEY = "sk-test-0123456789abcdefghij"
 """The key of every model that a test asks; no command shows it."""
+MANUALS = {
+    f"hx{number}.md": f"# HX{number} Manual\n\n## Fuse\n\nThe fuse is rated {fuse} mA slow.\n\n## Cover\n\n"
+    f"Tighten it to {torque} N·m.\n"
+    for number, fuse, torque in ((200, 250, 1.8), (210, 400, 2.4), (220, 630, 3.1))
+}
+"""Three manuals that differ in two numbers."""
 
 
 def call(*arguments: object, code: int = 0) -> Any:
@@ -35,6 +43,18 @@ def value(*arguments: object, code: int = 0) -> Any:
 def refused(*arguments: object, code: int = 2) -> str:
     """Return what a command line that fails says on stderr."""
     return str(call(*arguments, code=code).stderr)
+
+
+@cache
+def commands() -> dict[str, Any]:
+    """Return every command, also those of groups, by the words that call it."""
+    return dict(_below(get_command(app)))
+
+
+def _below(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield from _below(command, f"{above}{name} ") if hasattr(command, "commands") else [(above + name, command)]
 
 
 def plain(text: str) -> str:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner
+from cli_calls import call, plain, value
 
-from catena.cli.app import app
 from catena.cli.demo import (
     Comparison,
     DemoQuestion,
     DemoRun,
     Evidence,
     PlainVectorSearch,
-    five_ways_shown,
     own_command,
     rank_of,
     report,
     report_place,
-    showcase,
     way_of,
 )
 from catena.model import Chunk, Hit, Ranking, Scale
@@ -37,55 +31,51 @@ def ran(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.chdir(folder)
     patch.setenv("COLUMNS", "100")
-    shown = CliRunner().invoke(app, ["demo", "--library", "lib"])
-    told = CliRunner().invoke(app, ["demo", "--library", "lib", "--json"])
+    shown = call("demo", "--library", "lib").stdout
+    told = value("demo", "--library", "lib")
     patch.undo()
     return folder, shown, told
 
 
 def test_the_demo_reads_every_bundled_pdf_and_leaves_a_report_beside_the_library(ran):
-    folder, shown, told = ran
-    assert shown.exit_code == told.exit_code == 0, shown.output
-    assert "3 files: 3 indexed" in shown.stdout
-    assert max(map(len, shown.stdout.splitlines())) <= 100
-    assert str(folder) not in shown.output
-    assert "site-packages" not in shown.output
-    found = json.loads(told.stdout)
+    folder, shown, found = ran
+    assert "3 files: 3 indexed" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    assert str(folder) not in shown
+    assert "site-packages" not in shown
     assert found["holds"]["documents"] == 3
     assert sorted(path.suffix for path in (folder / "lib-documents").iterdir()) == [".pdf"] * 3
     assert found["report"] == "lib-report.html"
-    assert "lib-report.html" in shown.stdout
+    assert "lib-report.html" in shown
     assert found["showcase"] in (folder / "lib-report.html").read_text(encoding="utf-8")
     assert sorted(path.name for path in folder.iterdir()) == ["lib", "lib-documents", "lib-report.html"]
 
 
 def test_the_demo_shows_a_question_that_plain_vector_search_gets_wrong_and_all_others(ran):
-    told = json.loads(ran[2].stdout)
+    _, printed, told = ran
     wins = [each for each in told["questions"] if each["rank"]["catena"] == 1 and each["rank"]["plain"] != 1]
     assert told["showcase"] == wins[0]["question"]
-    assert told["showcase"] in ran[1].stdout
-    shown = " ".join(ran[1].stdout.partition("All ")[2].split())
+    assert told["showcase"] in printed
+    shown = plain(printed.partition("All ")[2])
     for each in told["questions"]:
         assert all(each["rank"].values())
         assert all(word in shown for word in each["question"].split())
 
 
 def test_the_demo_finds_both_products_of_a_comparison_and_says_when_one_is_none(ran):
-    told = json.loads(ran[2].stdout)
-    assert (told["nowhere"]["hits"], told["nowhere"]["unknown"]) == (
-        0,
-        [{"text": "HX220", "near": ["HX200", "HX210"]}],
-    )
+    _, printed, told = ran
+    nowhere = [{"text": "HX220", "near": ["HX200", "HX210"]}]
+    assert (told["nowhere"]["hits"], told["nowhere"]["unknown"]) == (0, nowhere)
     first = told["both"]["first"]
     assert sorted(cited[:5] for cited in first) == ["HX200", "HX210"]
     assert all("4.4 Closing the cover" in cited for cited in first)
-    shown = " ".join(ran[1].stdout.split())
+    shown = plain(printed)
     assert "0 passages: 'HX220' stands nowhere in the documents; near it: HX200, HX210" in shown
     assert shown.count("4.4 Closing the cover") >= 3
 
 
 def test_the_showcase_is_asked_in_five_ways(ran):
-    told = json.loads(ran[2].stdout)
+    _, printed, told = ran
     ways = {each["way"]: each for each in told["ways"]}
     assert list(ways) == ["Plain vectors", "HiQA", "TextRAG", "MC-indexing", "IIER"]
     shown = next(each for each in told["questions"] if each["question"] == told["showcase"])
@@ -94,17 +84,16 @@ def test_the_showcase_is_asked_in_five_ways(ran):
     assert ways["HiQA"]["first"] == shown["first"]["catena"]
     assert all(each["tokens"] > 0 and each["milliseconds"] >= 0 and each["first"] for each in ways.values())
     assert all(each["right"] for each in ways.values() if each["rank"] == 1)
-    table = ran[1].stdout.partition("asked in five ways")[2].partition("All ")[0]
+    table = printed.partition("asked in five ways")[2].partition("All ")[0]
     assert all(name in table for name in ways)
 
 
 def test_the_log_rank_indices_are_computed_and_honest_about_eight_questions(ran):
-    told = json.loads(ran[2].stdout)["log_rank_index"]
+    told, shown = ran[2]["log_rank_index"], plain(ran[1])
     difference = told["difference"]
     assert difference["n"] == told["plain"]["n"] == told["catena"]["n"] == 8
     assert difference["exact"]
     assert difference["difference"] == pytest.approx(told["catena"]["value"] - told["plain"]["value"])
-    shown = " ".join(ran[1].stdout.split())
     verdict = "can" if difference["p"] < 0.05 else "cannot"
     assert f"p {difference['p']:.3f}: 8 questions {verdict} tell them apart" in shown
     low, high = told["plain"]["interval"]
@@ -112,7 +101,7 @@ def test_the_log_rank_indices_are_computed_and_honest_about_eight_questions(ran)
 
 
 def test_what_is_said_of_ranks_is_what_was_counted(ran):
-    ranks = [each["rank"] for each in json.loads(ran[2].stdout)["questions"]]
+    ranks = [each["rank"] for each in ran[2]["questions"]]
     best = [1] * 7 + [2]  # the last question needs two passages
     counts = [
         sum(rank[name] <= least + more for rank, least in zip(ranks, best, strict=True))
@@ -120,7 +109,7 @@ def test_what_is_said_of_ranks_is_what_was_counted(ran):
         for name in ("plain", "catena")
     ]
     said = "Right passage first: plain {} of 8, Catena {} of 8. Among the first three: plain {}, Catena {}."
-    assert said.format(*counts) in " ".join(ran[1].stdout.split())
+    assert said.format(*counts) in plain(ran[1])
 
 
 def test_without_a_library_the_report_is_kept_in_a_folder_for_passing_things(tmp_path, monkeypatch):
@@ -186,12 +175,6 @@ def compared(plain: int, catena: int) -> Comparison:
     return Comparison(question=QUESTION, plain=by_plain, catena=by_catena)
 
 
-def test_the_showcase_is_the_first_question_that_is_won():
-    draw, lost, won, later = compared(1, 1), compared(1, 2), compared(2, 1), compared(3, 1)
-    assert showcase([draw, lost, won, later]) is won
-    assert showcase([draw, lost]) is None
-
-
 def test_a_way_is_told_by_what_must_be_read_until_the_answer():
     late = way_of("W", "passages", found(0, 1, 2), QUESTION, 3.0)
     assert (late.rank, late.tokens, late.is_right) == (2, 5, False)
@@ -202,26 +185,11 @@ def test_a_way_is_told_by_what_must_be_read_until_the_answer():
     assert (nothing.rank, nothing.tokens, nothing.first, nothing.is_right) == (None, 0, None, False)
 
 
-def test_a_table_of_ways_says_what_was_not_found():
-    ways = [way_of(name, "passages", chunks, QUESTION, 3.4) for name, chunks in (("A", []), ("B", found(1)))]
-    console = Console(width=80, file=StringIO(), legacy_windows=False)
-    console.print(five_ways_shown(ways))
-    lines = console.file.getvalue().splitlines()
-    first, second = (next(line for line in lines if line.strip().startswith(name)) for name in "AB")
-    assert first.split()[1:4] == ["—", "0", "3"]
-    assert first.endswith("nothing" + " " * (len(first) - len(first.rstrip())))
-    assert second.split()[1:5] == ["1", "3", "3", "✓"]
-
-
 def test_a_demo_that_wins_nothing_says_so():
-    holds = LibraryStats(
-        documents=1, sections=1, chunks=2, views={}, terms=0, generation=1, embedder="e", dim=1, bytes=1
-    )
-    some = ranked(0)
-    run = DemoRun(
-        outcomes=(), holds=holds, comparisons=(compared(1, 2),), nowhere=some, both=some, index_seconds=1.0,
-        ask_seconds=1.0,
-    )  # fmt: skip
+    counts = dict.fromkeys(("documents", "sections", "chunks", "terms", "generation", "dim", "bytes"), 1)
+    holds = LibraryStats(**counts, views={}, embedder="e")
+    found = {"nowhere": ranked(0), "both": ranked(0), "index_seconds": 1.0, "ask_seconds": 1.0}
+    run = DemoRun(outcomes=(), holds=holds, comparisons=(compared(1, 2),), **found)
     texts = [str(part) for part in report(run, None)]
     assert any("no question that plain vector search gets wrong" in text for text in texts)
     assert any("plain 1 of 1, Catena 0 of 1" in text for text in texts)

@@ -1,4 +1,4 @@
-"""`catena evaluate`: questions with gold, asked of a library, and what is said of the answers."""
+"""`catena evaluate` and `tune`: questions with gold, asked of a library; what is said of them, and weights kept."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ import json
 
 import cli_calls
 import pytest
-from cli_calls import filled
+from cli_calls import MANUALS, filled, plain, refused, value
 
-MANUALS = {
-    "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
-    "hx210.md": "# HX210 Manual\n\n## Fuse\n\nThe fuse is rated 400 mA slow.\n\n## Cover\n\nTighten it to 2.4 N·m.\n",
-    "hx220.md": "# HX220 Manual\n\n## Fuse\n\nThe fuse is rated 630 mA slow.\n\n## Cover\n\nTighten it to 3.1 N·m.\n",
-}
 HX200_FUSE = {"document": "hx200.md", "heading": "Fuse"}
 HX210_FUSE = {"source": "manuals/hx210.md", "text": "400 mA"}
 HX220_COVER = {"text": "Tighten it\nto 3.1 N·m."}
@@ -95,7 +90,23 @@ def test_questions_that_measure_nothing_are_refused(shelf, gold, told):
     assert told in call(code=2).stderr
 
 
-def test_one_route_alone_is_judged_by_itself(shelf):
-    dense = json.loads(call("--json", "--route", "dense").stdout)
-    assert dense["kinds"]["all"]["lri"]["score"]["value"] <= 1.0
-    call("--fusion", "rank")
+# tune
+
+
+def test_weights_are_chosen_told_kept_and_used_for_their_own_model_alone(shelf):
+    names = ("HX200", "HX210", "HX220")
+    gold = [{"document": f"{name.lower()}.md", "heading": "Fuse"} for name in names]
+    rows = zip(names, gold, strict=True)
+    ask(shelf, [{"question": f"What fuse has the {name}?", "gold": place} for name, place in rows])
+    tune = ("tune", "lib", "q.jsonl", "--folds")
+    told = plain(cli_calls.call(*tune, 2, "--out", "tuned.json").stdout)
+    for part in ("3 questions in 3 groups", "alpha as routes agree and beta 0.1 stay", "chosen: alpha"):
+        assert part in told
+    written = json.loads((shelf / "tuned.json").read_text())
+    assert (written["questions"], written["adopted"], bool(written["model"])) == (3, False, True)
+    search = ("search", "fuse of the HX210", "-l", "lib")
+    assert value(*search, "--tuned", "tuned.json") == value(*search)
+    (shelf / "tuned.json").write_text(json.dumps({**written, "model": "another"}))
+    assert "'another'" in refused(*search, "--tuned", "tuned.json")
+    assert value(*tune, 2)["tuned"]["objective"] == "log-rank"
+    assert "fewer folds" in refused(*tune, 4)

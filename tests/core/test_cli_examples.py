@@ -7,11 +7,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_calls import commands
 from drawn_pages import bars, pdf, prose, text
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -80,20 +80,6 @@ def questions() -> Iterator[dict[str, Any]]:
                 "gold": {"document": document, "heading": f"The {part}"},
                 "supporting": [{"document": document, "text": each} for each in said],
             }
-
-
-@cache
-def commands() -> dict[str, Any]:
-    return dict(below(get_command(app)))
-
-
-def below(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if hasattr(command, "commands"):
-            yield from below(command, f"{above}{name} ")
-        else:
-            yield f"{above}{name}", command
 
 
 def test_every_command_shows_its_examples_last_and_they_parse(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,16 +155,12 @@ def test_each_option_of_the_walk_is_obeyed(shelf: Path) -> None:
     usual = with_python(WalkOptions())
     assert chains_of(value(*search)) == chains_of(value(*search, "--walk", "best_first")) == usual
     for options, how in {
-        "--walk paper": WalkOptions(strategy="paper"),
         "--walk paper --max-length 2": WalkOptions(strategy="paper", max_length=2),
         "--walk beam --beam-width 1": WalkOptions(strategy="beam", width=1),
         "--budget-tokens 150": WalkOptions(budget_tokens=150),
     }.items():
         assert usual != with_python(how) == chains_of(value(*search, *options.split()))
     assert chains_of(value(*search, "-k", "2")) == with_python(WalkOptions(), k=2)
-    told = value(*search, "--where", '{"page": {"$lte": 6}}', "--route", "lexical", "--route", "dense")
-    assert told["hits"]
-    assert all(hit["chunk"]["pages"][0] <= 6 for hit in told["hits"])
 
 
 def any_scorer() -> FeatureScorer:
@@ -216,14 +212,6 @@ def test_a_question_is_answered_from_chains(shelf: Path) -> None:
     assert (told["answer"], len(told["hits"])) == (None, 3)
     assert told["chains"]
     assert (shelf / "strip.html").exists()
-
-
-@pytest.mark.slow
-def test_a_model_that_fails_leaves_the_chains(shelf: Path) -> None:
-    unreachable = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
-    result = call("ask", QUESTION, "-l", "joined", "--graph", "-k", "3", *unreachable, code=2)
-    assert "no answer was written" in result.stderr
-    assert "from the first ranking" in result.stdout
 
 
 def test_indexing_keeps_the_graph_that_is_there_and_a_model_may_find_its_keywords(shelf: Path) -> None:

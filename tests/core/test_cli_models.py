@@ -80,6 +80,62 @@ def written(name: str) -> list[str]:
     return Path(name).read_text(encoding="utf-8").split()
 
 
+# plans and budgets
+
+ALL = "index files manual.md notes.txt -l lib --format-llm --entities-llm --segmentation llm --context llm"
+
+
+@pytest.mark.parametrize(
+    ("words", "counts", "shown"),
+    [
+        (
+            "parse files/pump.pdf files/valve.pdf --window 10",
+            {"files": 2, "windows": 4, "calls": 4},
+            "Markdown format",
+        ),
+        (
+            ALL,
+            {"files": 4, "failed": 0, "skipped": 0},
+            "Markdown format|segmentation|document summary|entities|an estimate",
+        ),
+        ("segment notes.txt", {"calls": 1}, "segmentation"),
+        ("views manual.md --by llm", {"documents": 1, "sections": 3}, "view keywords"),
+        ("questions manual.md notes.txt", {"documents": 2, "sections": 4}, "scope questions"),
+    ],
+    ids=lambda each: each.split()[0] if isinstance(each, str) else "",
+)
+def test_a_plan_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, model, *, words, counts, shown):
+    line = [*words.split(), *model, "--plan"]
+    found = value(*line, *PRICES)
+    assert {name: found[name] for name in (*counts, "kept")} == {**counts, "kept": 0}
+    assert 0 < found["cost"] == money(found)
+    told = plain(call(*line, *PRICES).stdout)
+    assert [part for part in (*shown.split("|"), "money") if part not in told] == []
+    assert "money" not in call(*line).stdout
+    assert (server.bodies, sorted(path.name for path in shelf.iterdir())) == ([], sorted(FILES))
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens", "cap", "calls"),
+    [
+        ("parse files/pump.pdf --window 7", 50, "0.59", 2),  # the third window is shown what the second was
+        ("index files -l lib --format-llm", 50, "0.57", 2),
+        ("index notes.txt -l lib --segmentation llm --context llm", 4_000, "4.2", 6),
+        ("segment manual.md", 50, "0", 1),
+    ],
+)
+def test_a_budget_stops_before_it_is_passed_and_what_was_paid_is_kept(
+    shelf, server, model, *, words, tokens, cap, calls
+):
+    server.tokens = (100, tokens)
+    paid = [*words.split(), *model, "--price-in", "0", "--price-out", "1000", "--budget"]
+    assert f"cap of {cap}" in refused(*paid, cap, code=3)
+    assert len(server.bodies) == (cap != "0")
+    found = value(*paid, "100")
+    assert len(server.bodies) == calls
+    assert set(found.get("states", ["indexed"])) == {"indexed"}
+
+
 # parse
 
 
@@ -98,23 +154,6 @@ def test_parse_writes_what_the_model_wrote_side_by_side_and_asks_nothing_twice(s
     assert "1 of 3 files were not read" in result.stderr
     both = value("parse", "files/pump.pdf", "files/valve.pdf")  # without a model, too
     assert [each["document"]["source"] for each in both] == ["files/pump.pdf", "files/valve.pdf"]
-
-
-def test_parse_plans_calls_tokens_and_money_and_stops_at_a_budget(shelf, server, model):
-    found = value("parse", "files/pump.pdf", "files/valve.pdf", *model, "--plan", "--window", "10", *PRICES)
-    assert (found["files"], found["windows"], found["calls"], found["kept"]) == (2, 4, 4, 0)
-    assert found["cost"] == money(found)
-    assert (server.bodies, Path("catena-journal.db").exists()) == ([], False)
-    told = call("parse", "files/pump.pdf", *model, "--plan", *PRICES).stdout
-    assert ("Markdown format" in told, "money" in told) == (True, True)
-    assert "money" not in call("parse", "files/pump.pdf", *model, "--plan").stdout
-    paid = ["parse", "files/pump.pdf", *model, "--price-in", "0", "--price-out", "1000", "--window", "7", "--budget"]
-    assert "cap of 0.59" in refused(*paid, "0.59", code=3)
-    assert len(server.bodies) == 1
-    assert call(*paid, "100").stdout.split() == MANUALS["pump"].split()
-    assert len(server.bodies) == 2  # the third window is shown what the second was, and is in the journal
-    told = call("parse", "files/pump.pdf", *model, "--plan", "--window", "7").stdout
-    assert "3 of 3 windows are in the journal" in told
 
 
 def test_fidelity_is_written_and_drawn_and_pages_from_the_layout_are_named(shelf, server, model):
@@ -189,44 +228,19 @@ def test_what_a_model_fails_at_is_said_in_both_ledgers_and_asked_for_again(shelf
     assert index(*divide)["states"] == {"skipped": 1}
 
 
-def test_a_plan_of_indexing_tells_calls_tokens_and_money_and_makes_nothing(shelf, server, model):
-    line = ["index", *FILES, "gone.pdf", "-l", "lib", *model, "--format-llm", "--entities-llm", "--plan", *PRICES]
-    line += ["--segmentation", "llm", "--context", "llm"]
-    found = value(*line)
-    assert (found["files"], found["failed"], found["skipped"], found["kept"]) == (5, 1, 0, 0)
-    assert found["cost"] == money(found)
-    shown = call(*line)
-    told = plain(shown.stdout)
-    for words in (
-        "Markdown format",
-        "segmentation",
-        "document summary",
-        "entities",
-        "money",
-        "5 files",
-        "an estimate",
-    ):
-        assert words in told
-    assert "not read: gone.pdf: missing" in shown.stderr
-    assert server.bodies == []
-    assert sorted(path.name for path in shelf.iterdir()) == sorted(FILES)
+def test_a_plan_counts_what_is_kept_and_skipped_and_names_what_cannot_be_read(shelf, server, model):
     call("index", "files", "-l", "lib", *model, "--format-llm")
-    later = value("index", "files", "-l", "lib", *model, "--format-llm", "--entities-llm", "--plan")
-    assert (later["calls"], later["kept"]) == (2, 2)
+    told = call(
+        "index", "files", "gone.pdf", "-l", "lib", *model, "--format-llm", "--entities-llm", "--plan", "--json"
+    )
+    found = json.loads(told.stdout)
+    assert (found["files"], found["failed"], found["calls"], found["kept"]) == (3, 1, 2, 2)
+    assert "not read: gone.pdf: missing" in told.stderr
     assert value("index", "files", "-l", "lib", *model, "--format-llm", "--plan")["skipped"] == 2
-
-
-@pytest.mark.parametrize(
-    "case", [("files --format-llm", 50, "0.57", 2), ("notes.txt --segmentation llm --context llm", 4_000, "4.2", 6)]
-)
-def test_a_budget_stops_before_it_is_passed_and_keeps_what_was_paid(shelf, server, model, case):
-    words, tokens, cap, calls = case
-    server.tokens = (100, tokens)
-    paid = ["index", *words.split(), "-l", "lib", *model, "--price-in", "0", "--price-out", "1000", "--budget"]
-    assert f"cap of {cap}" in refused(*paid, cap, code=3)
-    assert len(server.bodies) == 1
-    assert set(value(*paid, "100")["states"]) == {"indexed"}
-    assert len(server.bodies) == calls
+    told = call("parse", "files/pump.pdf", "files/valve.pdf", *model, "--plan").stdout
+    assert "2 of 2 windows are in the journal" in told
+    call("segment", "notes.txt", *model)
+    assert value("segment", "notes.txt", *model, "--plan")["kept"] == 1
 
 
 def test_ctrl_c_says_what_is_kept_and_the_next_run_goes_on(shelf, server, model, monkeypatch):
@@ -321,14 +335,3 @@ def test_segment_shows_every_repair_and_where_the_model_was_of_no_use(shelf, ser
     assert "without segmentation of lines" in result.stderr
     assert "Pumps" in result.stdout
     assert len(server.bodies) >= asked + 2  # it is asked again before
-
-
-def test_segment_plans_and_makes_nothing(shelf, server, model):
-    found = value("segment", "notes.txt", *model, "--plan", *PRICES)
-    assert (found["calls"], found["cost"] > 0) == (1, True)
-    assert "segmentation" in call("segment", "notes.txt", *model, "--plan").stdout
-    assert server.bodies == []
-    assert sorted(path.name for path in shelf.iterdir()) == sorted(FILES)
-    call("segment", "notes.txt", *model)
-    assert value("segment", "notes.txt", *model, "--plan")["kept"] == 1
-    assert "cap of 0" in refused("segment", "manual.md", *model, *PRICES, "--budget", "0", code=3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,11 +11,9 @@ from typing import Annotated, Any, Literal
 import pytest
 import typer
 from annotated_types import Ge, Gt, Le
-from cli_calls import at_home, call, refused
-from typer.main import get_command
+from cli_calls import at_home, call, commands, refused
 from typer.testing import CliRunner
 
-from catena.cli.app import app
 from catena.cli.options import FieldsOf, Given, given_options, grouped
 from catena.model.options import Doc, declared
 
@@ -73,17 +70,11 @@ def test_the_help_says_what_the_field_declares() -> None:
     assert declared(Settings, "share")[:5] == (float, None, "How much of it", None, None)  # Gt is left to it
 
 
-def groups_of(command: Any) -> Iterator[Any]:
-    for name in command.list_commands(None):
-        inner = command.get_command(None, name)
-        yield from groups_of(inner) if hasattr(inner, "list_commands") else [inner]
-
-
-def test_every_option_of_every_command_has_a_help_in_words() -> None:
-    for command in groups_of(get_command(app)):
-        for each in (each for each in command.params if each.param_type_name == "option"):
-            assert each.help, f"{command.name}: {each.opts}"
-            assert each.help.endswith((".", "?")), f"{command.name}: {each.opts}: {each.help}"
+def test_every_option_of_every_command_has_a_help_in_words_and_json_is_one_of_each() -> None:
+    for name, command in commands().items():
+        options = [each for each in command.params if each.param_type_name == "option"]
+        assert "--json" in {word for each in options for word in each.opts}, name
+        assert [each.opts for each in options if not (each.help or "").endswith((".", "?"))] == [], name
 
 
 PICTURES = (

@@ -91,19 +91,6 @@ def test_the_types_are_shown_and_what_was_not_used_with_the_reason(shelf, server
         assert part in shown
 
 
-def test_a_plan_counts_and_makes_nothing(shelf, server, model):
-    prices = ["--price-in", "2", "--price-out", "8"]
-    plan = value("questions", "files", *model, "--plan", *prices)
-    assert (plan["documents"], plan["sections"], plan["calls"], plan["kept"]) == (2, 8, 6, 0)
-    assert plan["cost"] == pytest.approx((2 * plan["input_tokens"] + 8 * plan["output_tokens"]) / 1e6, abs=1e-6)
-    assert "scope questions 6 " in plain(call("questions", "files", *model, "--plan").stdout)
-    assert not server.bodies
-    assert sorted(path.name for path in shelf.iterdir()) == ["files"]
-    call("questions", "files/pump.md", "--out", "made", *model)
-    assert value("questions", "files", *model, "--plan")["kept"] == 3
-    assert "3 answers are in the journal already" in call("questions", "files", *model, "--plan").stdout
-
-
 def test_an_older_data_set_is_replaced_only_when_that_is_said(shelf, server, model):
     call("questions", "files/pump.md", "--out", "made", *model)
     before = {path.name: path.read_bytes() for path in Path("made").iterdir()}

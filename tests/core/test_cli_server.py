@@ -9,10 +9,9 @@ from pathlib import Path
 
 import cli_calls
 import pytest
+from cli_calls import MANUALS, at_home, commands
 from fake_server import FakeServer
-from typer.main import get_command
 
-from catena.cli.app import app
 from catena.cli.failures import split_hint
 from catena.model import CancelledError, LibraryError
 from catena_server import Call, ServerStore
@@ -20,26 +19,27 @@ from catena_server.cli import index as server_index
 from catena_server.client_transport import Server
 
 EVIL = "\x1b]0;owned\x07"
-MANUALS = {
-    "hx200.md": f"# HX200 Manual{EVIL}\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nUse 1.8 N·m.\n",
-    "hx210.md": "# HX210 Manual\n\n## Fuse\n\nThe fuse is rated 400 mA slow.\n\n## Cover\n\nUse 2.4 N·m.\n",
-}
 KEY = "c2VjcmV0OmtleS10aGF0LWlzLWxvbmc="
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     """Work in a folder with two manuals, on a server in memory."""
-    for name, text in MANUALS.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    at_home(tmp_path, monkeypatch, key=False)
+    for name in ("hx200.md", "hx210.md"):
+        Path(name).write_text(MANUALS[name].replace("HX200 Manual", f"HX200 Manual{EVIL}"), encoding="utf-8")
     monkeypatch.setenv("CATENA_SERVER_URL", "http://127.0.0.1:9200")
-    for name in ("CATENA_SERVER_API_KEY", "OPENAI_API_KEY", "CATENA_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CATENA_SERVER_API_KEY", raising=False)
     made = FakeServer()
     monkeypatch.setattr(server_index, "transport_to", lambda at: made)
     return made
+
+
+@pytest.fixture
+def filled(server: FakeServer) -> FakeServer:
+    """The server with both manuals in its set."""
+    call("index", ".")
+    return server
 
 
 def call(*arguments: str, code: int = 0):
@@ -87,8 +87,7 @@ def test_a_set_that_is_there_does_not_change_how_it_lies(server: FakeServer) -> 
     assert value("index", ".", "--shards", "1")["states"] == {"indexed": 1, "skipped": 1}
 
 
-def test_status_lists_a_small_set_and_all_when_asked(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    call("index", ".")
+def test_status_lists_a_small_set_and_all_when_asked(filled: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hx210.md" in call("status").stdout
     monkeypatch.setattr("catena.cli.rendering.SHOWN", 1)
     short = call("status").stdout
@@ -97,65 +96,55 @@ def test_status_lists_a_small_set_and_all_when_asked(server: FakeServer, monkeyp
     assert "hx210.md" in call("status", "--all").stdout
 
 
-def test_verify_tells_sound_from_broken(server: FakeServer) -> None:
-    call("index", ".")
+def test_verify_tells_sound_from_broken(filled: FakeServer) -> None:
     assert call("verify").stdout.startswith("sound: 2 documents")
-    server.indices["catena-chunks-1"].docs.popitem()
+    filled.indices["catena-chunks-1"].docs.popitem()
     broken = call("verify", code=4)
     assert "chunks are there" in broken.stdout
     assert "catena server index" in broken.stderr
     assert value("verify", code=4)["sound"] is False
 
 
-def test_documents_are_deleted_by_id_and_by_path_or_nothing_is(server: FakeServer, tmp_path: Path) -> None:
-    call("index", ".")
+def test_documents_are_deleted_by_id_and_by_path_or_nothing_is(filled: FakeServer, tmp_path: Path) -> None:
     refused = call("delete", "hx200.md", "gone.md", code=2)
     assert "not in set catena: gone.md; nothing was deleted" in refused.stderr
-    assert len(held(server)) == 2
+    assert len(held(filled)) == 2
     assert value("delete", str(tmp_path / "hx200.md"))["deleted"] == ["hx200.md"]
-    assert held(server) == {"hx210.md"}
+    assert held(filled) == {"hx210.md"}
 
 
 # rebuild
 
 
-def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(server: FakeServer) -> None:
-    call("index", ".")
+def test_a_set_is_read_anew_from_files_beside_the_one_that_is_searched(filled: FakeServer) -> None:
     told = value("rebuild", ".", "--chunks", "sections")
     assert told["states"] == {"indexed": 2}
     assert told["dropped"] == []
     assert {"passage"} <= set(value("status")["holds"]["views"])
-    assert {name for name, aliases in server.aliases().items() if not aliases} == set()
+    assert {name for name, aliases in filled.aliases().items() if not aliases} == set()
 
 
-def test_no_document_is_lost_by_reading_anew_unless_that_is_said(server: FakeServer) -> None:
-    call("index", ".")
-    before = server.documents("catena-chunks")
+def test_no_document_is_lost_unless_that_is_said_and_what_was_built_can_be_abandoned(filled: FakeServer) -> None:
+    before = filled.documents("catena-chunks")
     refused = call("rebuild", "hx200.md", code=1)
     assert "hx210.md" in refused.stderr
     assert "all is as before" in refused.stderr
-    assert server.documents("catena-chunks") == before
-    assert value("rebuild", "hx200.md", "--drop-missing")["dropped"] == ["hx210.md"]
-    assert held(server) == {"hx200.md"}
-
-
-def test_what_was_built_can_be_abandoned(server: FakeServer) -> None:
-    call("index", ".")
-    call("rebuild", "hx200.md", code=1)
-    assert any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
+    assert filled.documents("catena-chunks") == before
+    assert "catena-next" in str(filled.aliases())
     assert "as before" in call("rebuild", "--abandon").stdout
-    assert not any("catena-next" in alias for aliases in server.aliases().values() for alias in aliases)
-    assert len(held(server)) == 2
+    assert "catena-next" not in str(filled.aliases())
+    assert len(held(filled)) == 2
+    assert value("rebuild", "hx200.md", "--drop-missing")["dropped"] == ["hx210.md"]
+    assert held(filled) == {"hx200.md"}
 
 
 # export
 
 
-def test_all_chunks_are_exported_a_line_each(server: FakeServer, tmp_path: Path) -> None:
-    call("index", ".")
+def test_all_chunks_are_exported_a_line_each(filled: FakeServer, tmp_path: Path) -> None:
     count = value("export", "out.jsonl", "--vectors")["chunks"]
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(lines) == count == len(server.documents("catena-chunks"))
+    assert len(lines) == count == len(filled.documents("catena-chunks"))
     assert {line["chunk"]["document_id"] for line in lines} == {"hx200.md", "hx210.md"}
     assert all(len(line["vectors"][0]["vector"]) == 256 for line in lines)
     call("export", "out.jsonl")
@@ -164,9 +153,8 @@ def test_all_chunks_are_exported_a_line_each(server: FakeServer, tmp_path: Path)
 
 
 def test_an_export_that_fails_leaves_the_file_that_was_there(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call("index", ".")
     (tmp_path / "out.jsonl").write_text("older\n")
 
     def broken(store: ServerStore) -> None:
@@ -259,10 +247,8 @@ def test_advice_about_credentials_and_certificates_is_for_the_command_line(setti
 
 
 def test_the_key_is_an_option_nowhere_and_the_help_says_where_it_is_read() -> None:
-    shown = call("--help").stdout
-    assert "CATENA_SERVER_API_KEY" in shown
-    assert "catena plan" in shown
-    group = get_command(app).get_command(None, "server")  # type: ignore[attr-defined]
-    options = {name for command in group.commands.values() for each in command.params for name in each.opts}
+    assert "CATENA_SERVER_API_KEY" in call("--help").stdout
+    own = (command for name, command in commands().items() if name.startswith("server "))
+    options = {name for command in own for each in command.params for name in each.opts}
     assert {"--url", "--name", "--opensearch", "--ca-certs"} <= options
     assert not {name for name in options if name.endswith("key")}

@@ -97,16 +97,6 @@ def test_no_command_lets_a_document_steer_the_terminal(shelf: Path) -> None:
         assert not any(line.lstrip().startswith(("indexed   fake", "fake")) for line in result.output.splitlines())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such names")
-def test_a_file_name_keeps_to_its_row_of_the_ledger(shelf: Path) -> None:
-    name = "note\x1b[2J\nindexed   fake.md"
-    (shelf / name).write_text("# Note\n\nText.\n")
-    result = CliRunner().invoke(app, ["index", name, "-l", "new"])
-    assert result.exit_code == 0, result.output
-    assert r"note\x1b[2J\nindexed   fake.md" in result.stdout
-    assert is_harmless(result.output)
-
-
 def test_markdown_is_exact_to_a_program_and_harmless_to_a_terminal(
     shelf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

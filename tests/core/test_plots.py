@@ -48,11 +48,9 @@ WORDS = ["red fuse", "red lamp", "blue fuse", "blue lamp", "green"]
 
 
 def fidelity(pages=3, state="llm"):
-    states = ["llm", state, "llm"] * pages
+    orders, states = [1.0, 0.5, 1.0], ["llm", state, "llm"]
     shares = {"recall": 1.0, "precision": 0.95, "faults": ()}
-    rows = [
-        SimpleNamespace(page=at + 1, order=0.5 if at == 1 else 1.0, state=states[at], **shares) for at in range(pages)
-    ]
+    rows = [SimpleNamespace(page=at + 1, order=orders[at], state=states[at], **shares) for at in range(pages)]
     return SimpleNamespace(pages=rows)
 
 
@@ -80,12 +78,8 @@ def chunk_graph():
 
 def chain():
     first, second = found_chunks()
-    return Chain(
-        (
-            Hop(chunk=first, score=0.5),
-            Hop(chunk=second, score=0.25, came_from="ab", edge=Edge(weights={"structural": 1.0})),
-        )
-    )
+    edge = Edge(weights={"structural": 1.0})
+    return Chain((Hop(chunk=first, score=0.5), Hop(chunk=second, score=0.25, came_from="ab", edge=edge)))
 
 
 def report():
@@ -164,37 +158,30 @@ def picture_of(name, path=None):
 PICTURES = {name: (partial(picture_of, name), told) for name, (_, told) in GIVEN.items()}
 
 
-@pytest.fixture(params=PICTURES)
-def picture(request):
-    return PICTURES[request.param]
+def marks(picture, kind, panel=0):
+    return [mark for mark in picture.panels[panel].marks if isinstance(mark, kind)]
 
 
-def test_every_public_call_is_tested_here():
+def test_every_public_call_is_tested_here_and_its_number_is_in_the_caption():
     assert set(PICTURES) == {name for name in plots.__all__ if name[0].islower()}
-
-
-def test_the_number_is_in_the_caption(picture):
-    draw, told = picture
-    assert told in draw().caption
+    for draw, told in PICTURES.values():
+        assert told in draw().caption
 
 
 @pytest.mark.slow
-def test_a_png_is_written_whole_and_its_path_returned(picture, tmp_path):
+@pytest.mark.parametrize("draw", [draw for draw, _ in PICTURES.values()], ids=PICTURES)
+def test_a_png_is_written_whole_and_html_is_one_file_that_fetches_nothing(draw, tmp_path):
     pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
     target = tmp_path / "picture.png"
-    assert picture[0](target) == target
+    assert draw(target) == target
     data = target.read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     assert data.endswith(b"IEND\xaeB`\x82")
     width, height = struct.unpack(">II", data[16:24])
     assert 800 < width < 2500
     assert 300 < height < 1200
-
-
-@pytest.mark.slow
-def test_html_is_one_file_that_fetches_nothing(picture, tmp_path):
-    pytest.importorskip("plotly")
-    page = picture[0](tmp_path / "picture.html").read_text(encoding="utf-8")
+    page = draw(tmp_path / "picture.html").read_text(encoding="utf-8")
     assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", page)
     head, _, rest = page.partition("<script")
     assert head.count("<title>") == 1
@@ -202,19 +189,12 @@ def test_html_is_one_file_that_fetches_nothing(picture, tmp_path):
     assert 'id="picture"' in page
 
 
-def test_without_a_path_a_picture_is_a_value_that_notebooks_show():
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
-    made = plots.ablation(SCORES)
-    assert made._repr_png_().startswith(b"\x89PNG")
-    assert type(made.figure()).__name__ == "Figure"
-    assert [list(trace.x) for trace in made.interactive().data] == [list(made.panels[0].marks[0].lengths)]
-
-
 def test_plotly_is_given_no_markup_of_documents():
     pytest.importorskip("plotly")
     name, shown = "<a href='x'>b</a>", "&lt;a href=&#x27;x&#x27;&gt;b&lt;/a&gt;"
-    bars = plots.recall_by_kind({name: report(), "B": report()}).interactive()
+    made = plots.recall_by_kind({name: report(), "B": report()})
+    bars = made.interactive()
+    assert list(bars.data[0].x) == list(made.panels[0].marks[0].lengths)
     assert bars.data[0].name == shown
     assert f"{shown}: recall" in bars.layout.annotations[0].text
     lines = plots.recall_curve({name: CURVE, "B": CURVE}).interactive()
@@ -225,22 +205,14 @@ def test_plotly_is_given_no_markup_of_documents():
 
 def test_nothing_global_is_changed(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
-    before = dict(matplotlib.rcParams)
-    matplotlib.rcParams["axes.facecolor"] = "red"
-    try:
+    with matplotlib.rc_context({"axes.facecolor": "red"}):
+        before = dict(matplotlib.rcParams)
         one = plots.ablation(SCORES, tmp_path / "a.png").read_bytes()
-        assert matplotlib.rcParams["axes.facecolor"] == "red"
-    finally:
-        matplotlib.rcParams["axes.facecolor"] = before["axes.facecolor"]
-    assert dict(matplotlib.rcParams) == before
+        assert dict(matplotlib.rcParams) == before
     assert plots.ablation(SCORES, tmp_path / "b.png").read_bytes() == one
 
 
 # what is drawn
-
-
-def marks(picture, kind, panel=0):
-    return [mark for mark in picture.panels[panel].marks if isinstance(mark, kind)]
 
 
 def test_the_area_that_is_drawn_is_the_index():
@@ -322,14 +294,15 @@ def test_a_folder_that_is_not_there_is_said_without_its_path(tmp_path):
     assert str(tmp_path) not in str(caught.value)
 
 
-EMPTY = [plots.recall_curve, plots.ablation, plots.recall_by_kind, plots.reliability_diagram]
+EMPTY = (plots.recall_curve, plots.ablation, plots.recall_by_kind, plots.reliability_diagram)
+SHORTER = recall_curve({"q": [1]}, n=50, rounds=5)
 
 
 @pytest.mark.parametrize(
     ("draw", "error"),
     [
         *((lambda draw=draw: draw({}), EvaluationError) for draw in EMPTY),
-        (lambda: plots.recall_curve({"A": CURVE, "B": recall_curve({"q": [1]}, n=50, rounds=5)}), EvaluationError),
+        (lambda: plots.recall_curve({"A": CURVE, "B": SHORTER}), EvaluationError),
         (lambda: plots.degradation({"A": []}), EvaluationError),
         (lambda: plots.degradation({"A": [(0, SCORES["full"])]}), EvaluationError),
         (lambda: plots.question_distances({"a": [float("nan")]}), EvaluationError),

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_plots import marks
 
 from catena.graph import ChunkGraph, GraphOptions, node_of
 from catena.graph.edges import kinds_in_order, reason, reasons
-from catena.model import CatenaError, Chain, Chunk, Edge, EvaluationError, Hop, ParameterError
+from catena.model import CatenaError, Chain, Chunk, Edge, Hop, ParameterError
 from catena_view import plots
 from catena_view.plots.graph_view import around, beside, bowed, force_layout, least_met, overlap, spread
 from catena_view.plots.picture import Cards, Discs, LineMark, Points, Strokes, TextMarks, lines_of, tip, width
@@ -58,10 +59,6 @@ def hop(number, score=0.5, came_from=None, words=()):
 
 
 CHAIN = Chain((hop(0, 0.75), hop(1, 0.5, 0), hop(2, 0.25, 0), hop(3, 0.125, 2)))
-
-
-def marks(picture, kind, panel=0):
-    return [mark for mark in picture.panels[panel].marks if isinstance(mark, kind)]
 
 
 def cards_of(picture):
@@ -113,13 +110,10 @@ def test_kinds_have_dashes_of_their_own_and_their_edges_are_counted():
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 10), st.lists(st.integers(0, 8), min_size=9, max_size=9), st.booleans())
 def test_no_card_lies_on_another_and_none_leaves_the_page(length, parents, whole):
-    hops = [hop(0)]
-    for number in range(1, length):
-        came_from = parents[number - 1] % number
-        hops.append(
-            Hop(chunk=CHUNKS[number], score=0.5, came_from=f"c{came_from:02}", edge=Edge(weights={"semantic": 0.5}))
-        )
-    made = plots.chain_graph(GRAPH, [Chain(tuple(hops))], whole=whole)
+    alike = Edge(weights={"semantic": 0.5})
+    origins = [f"c{parents[number - 1] % number:02}" for number in range(1, length)]
+    more = (Hop(chunk=CHUNKS[at], score=0.5, came_from=origin, edge=alike) for at, origin in enumerate(origins, 1))
+    made = plots.chain_graph(GRAPH, [Chain((hop(0), *more))], whole=whole)
     boxes = boxes_of(cards_of(made))
     assert len(boxes) == length
     assert all(overlap(one, two) == 0 for one, two in combinations(boxes, 2))
@@ -142,26 +136,11 @@ def test_the_whole_graph_has_every_node_and_every_edge():
 
 
 def test_chunks_in_another_order_give_the_same_picture():
-    other = graph_of(CHUNKS[::-1])
-    # vectors follow the order of the chunks: give the same ones
-    nodes = [other.node(each.id) for each in CHUNKS]
+    nodes = [GRAPH.node(each.id) for each in CHUNKS]
     other = ChunkGraph.build(nodes[::-1], vectors()[::-1], GraphOptions(neighbours=2))
     for whole in (False, True):
         assert plots.chain_graph(GRAPH, [CHAIN], whole=whole) == plots.chain_graph(other, [CHAIN], whole=whole)
     assert plots.chain_graph(GRAPH, [CHAIN], seed=1) != plots.chain_graph(GRAPH, [CHAIN], seed=2)
-
-
-def test_what_cannot_be_drawn_is_an_error():
-    with pytest.raises(EvaluationError, match="at least one hop"):
-        plots.chain_graph(GRAPH, [])
-    with pytest.raises(EvaluationError, match="at least one hop"):
-        plots.chain_graph(GRAPH, [Chain(())])
-    stranger = Chain((hop(0), Hop(chunk=chunk(77), score=1.0)))
-    with pytest.raises(EvaluationError, match="does not have 1 of the 2 chunks of these chains, the first is 'c77'"):
-        plots.chain_graph(GRAPH, [stranger])
-    for name in ("hops", "nodes"):
-        with pytest.raises(ParameterError, match=f"{name} must be 0 or more"):
-            plots.chain_graph(GRAPH, [CHAIN], **{name: -1})
 
 
 class WalkOnly:
@@ -262,20 +241,7 @@ def test_a_reason_leaves_out_names_inside_others_and_ends_after_a_few_words():
     assert reasons(nested_keywords) == ["keyword 3: pump, pump seal, seal"]  # as many as their number says
 
 
-def test_a_strip_without_hops_or_of_no_columns_is_an_error():
-    with pytest.raises(EvaluationError, match="at least one hop"):
-        plots.chain_strip([Chain(())])
-    with pytest.raises(ParameterError, match="columns must be 1 or more"):
-        plots.chain_strip([CHAIN], columns=0)
-    with pytest.raises(ParameterError, match="one for each of 1 chains"):
-        plots.chain_strip([CHAIN], questions=["a", "b"])
-
-
 # layout and text
-
-
-def edges(count):
-    return np.array([(at, at + 1) for at in range(count - 1)], dtype=np.int64).reshape(-1, 2)
 
 
 @settings(max_examples=20, deadline=None)
@@ -284,13 +250,14 @@ def test_nodes_stay_on_the_page_and_out_of_boxes(count, seed):
     area, box = (1.0, 2.0, 9.0, 7.0), (3.0, 3.5, 5.0, 5.0)
     fixed = np.full((count, 2), np.nan)
     fixed[0] = (2.0, 3.0)
-    places = force_layout(count, edges(count), area, fixed=fixed, apart=[box], seed=seed)
+    edges = np.array([(at, at + 1) for at in range(count - 1)], dtype=np.int64).reshape(-1, 2)
+    places = force_layout(count, edges, area, fixed=fixed, apart=[box], seed=seed)
     assert (places >= np.array(area[:2])).all()
     assert (places <= np.array(area[2:])).all()
     inside = (places > np.array(box[:2])).all(axis=1) & (places < np.array(box[2:])).all(axis=1)
     assert not inside.any()
     assert tuple(places[0]) == (2.0, 3.0)
-    assert np.array_equal(places, force_layout(count, edges(count), area, fixed=fixed, apart=[box], seed=seed))
+    assert np.array_equal(places, force_layout(count, edges, area, fixed=fixed, apart=[box], seed=seed))
 
 
 def test_arrows_bow_around_what_is_in_their_way():
@@ -355,12 +322,13 @@ def test_lines_hold_values_and_intervals_by_length():
 
 
 def test_thresholds_are_panels_on_one_scale_and_a_name_keeps_its_colour():
-    rows = [
-        plots.Measured(name="a", at=2, value=0.2, setting="neighbours"),
-        plots.Measured(name="a", at=5, value=0.4, setting="neighbours"),
-        plots.Measured(name="b", at=0, value=0.6, setting="keyword"),
-        plots.Measured(name="b", at=2, value=0.6, setting="keyword"),
-    ]
+    values = (
+        ("a", 2, 0.2, "neighbours"),
+        ("a", 5, 0.4, "neighbours"),
+        ("b", 0, 0.6, "keyword"),
+        ("b", 2, 0.6, "keyword"),
+    )
+    rows = [plots.Measured(name=name, at=at, value=value, setting=setting) for name, at, value, setting in values]
     made = plots.graph_density(rows)
     assert [panel.x.label[-1] for panel in made.panels] == ["T", "K"]
     assert made.panels[0].y.limits == made.panels[1].y.limits == pytest.approx((0.14, 0.66))
@@ -390,13 +358,26 @@ def test_degrees_are_counted_from_above_by_kind():
     assert max(lines["all kinds"].y) == (everything > 0).sum()
     assert lines["all kinds"].x[-1] == everything.max()
     assert "keyword 0.5 (9 have none, the most 2)" in made.caption
-    with pytest.raises(EvaluationError, match="at least one edge"):
-        plots.graph_degrees(graph_of(CHUNKS[:1]))
+
+
+STRANGER = Chain((hop(0), Hop(chunk=chunk(77), score=1.0)))
 
 
 @pytest.mark.parametrize(
     ("draw", "what"),
     [
+        (lambda: plots.chain_graph(GRAPH, []), "at least one hop"),
+        (lambda: plots.chain_graph(GRAPH, [Chain(())]), "at least one hop"),
+        (
+            lambda: plots.chain_graph(GRAPH, [STRANGER]),
+            "does not have 1 of the 2 chunks of these .*, the first is 'c77'",
+        ),
+        (lambda: plots.chain_graph(GRAPH, [CHAIN], hops=-1), "hops must be 0 or more"),
+        (lambda: plots.chain_graph(GRAPH, [CHAIN], nodes=-1), "nodes must be 0 or more"),
+        (lambda: plots.chain_strip([Chain(())]), "at least one hop"),
+        (lambda: plots.chain_strip([CHAIN], columns=0), "columns must be 1 or more"),
+        (lambda: plots.chain_strip([CHAIN], questions=["a", "b"]), "one for each of 1 chains"),
+        (lambda: plots.graph_degrees(graph_of(CHUNKS[:1])), "at least one edge"),
         (lambda: plots.path_lengths([]), "at least one row"),
         (lambda: plots.path_lengths([LENGTHS[0], LENGTHS[0]]), "one name and one setting"),
         (lambda: plots.path_lengths([{"name": "a", "at": 0, "value": 0.5}]), "length must be >= 1"),
@@ -410,6 +391,6 @@ def test_degrees_are_counted_from_above_by_kind():
         (lambda: plots.training_history([{"epoch": 1, "loss": 1.0}] * 2), "there twice"),
     ],
 )
-def test_studies_of_nothing_or_of_no_shares_are_errors(draw, what):
+def test_what_cannot_be_drawn_is_an_error(draw, what):
     with pytest.raises(CatenaError, match=what):
         draw()

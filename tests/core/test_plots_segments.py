@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import isnan
+from math import inf, isnan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_plots import marks
 
 from catena.effects import FetchChunks, FetchText, Handler, Services, run
 from catena.model import Chunk, EvaluationError, Hit, ParameterError, Ranking, Scale
@@ -20,31 +21,24 @@ from catena_view.plots.picture import Labels, LineMark, Points, Spans, label_row
 PLAIN = replace(BALANCED, length_adjustment="off", minimum_value=0.4)
 
 
-def chunk(document, position, *, title="Pump <manual>", section="1 Mounting"):
+def chunk(document, position):
     text = f"{document} paragraph {position}: check the <b>pump</b>."
     return Chunk(
-        id=f"{document}{position}",
-        document_id=document,
-        position=position,
-        start=100 * position,
-        end=100 * position + len(text),
-        text=text,
-        path=(document, section),
-        metadata={"title": title},
-    )
+        id=f"{document}{position}", document_id=document, position=position, start=100 * position,
+        end=100 * position + len(text), text=text, path=(document, "1 Mounting"), metadata={"title": "Pump <manual>"},
+    )  # fmt: skip
 
 
-def services():
-    handlers = {
-        FetchChunks: Handler(
-            identity="shelf",
-            call=lambda request: tuple(
-                tuple(chunk(name, at) for at in range(first, end)) for name, first, end in request.spans
-            ),
-        ),
+def fetched(request):
+    return tuple(tuple(chunk(name, at) for at in range(first, end)) for name, first, end in request.spans)
+
+
+SERVICES = Services(
+    handlers={
+        FetchChunks: Handler(identity="shelf", call=fetched),
         FetchText: Handler(identity="shelf", call=lambda request: (None,) * len(request.spans)),
     }
-    return Services(handlers=handlers)
+)
 
 
 def ranking(*found):
@@ -55,11 +49,7 @@ def extracted(params=PLAIN):
     """Document a: 3, 4 and 6 found by the first query, 4 and 20 by the second; document b: one chunk."""
     first = ranking(("a", 3, 0.98), ("a", 4, 0.8), ("a", 6, 0.7), ("b", 0, 0.1))
     second = ranking(("a", 4, 0.9), ("a", 20, 0.3))
-    return run(extract([first, second], params=params), services())
-
-
-def marks(picture, kind, panel=0):
-    return [mark for mark in picture.panels[panel].marks if isinstance(mark, kind)]
+    return run(extract([first, second], params=params), SERVICES)
 
 
 def named(picture, kind, label, panel=0):
@@ -133,7 +123,7 @@ def test_lines_leave_hovering_to_their_points_and_texts_are_no_markup():
 
 def test_what_cannot_be_drawn_is_said():
     with pytest.raises(EvaluationError, match="at least one document"):
-        plots.relevance_curve(run(extract([], params=PLAIN), services()))
+        plots.relevance_curve(run(extract([], params=PLAIN), SERVICES))
     with pytest.raises(ParameterError, match="documents"):
         plots.relevance_curve(extracted(), documents=0)
     with pytest.raises(ParameterError, match="name for each of 2 queries"):
@@ -193,17 +183,10 @@ def test_cost_has_a_line_for_each_system_and_tells_its_power():
     assert [text for _, text in first.x.ticks] == ["1,000", "10,000"]
 
 
-@pytest.mark.parametrize(
-    "cases",
-    [
-        {},
-        {"a": {}},
-        {"a": {"b": []}},
-        {"a": {"b": costs((0, 1.0))}},
-        {"a": {"b": costs((1, 0.0))}},
-        {"a": {"b": costs((1, float("inf")))}},
-    ],
-)
-def test_costs_that_no_logarithm_has_are_errors(cases):
+NO_COSTS = [{"b": costs(*pairs)} for pairs in ((), [(0, 1.0)], [(1, 0.0)], [(1, inf)])]
+
+
+@pytest.mark.parametrize("systems", [None, {}, *NO_COSTS])
+def test_costs_that_no_logarithm_has_are_errors(systems):
     with pytest.raises(EvaluationError):
-        plots.cost_growth(cases)
+        plots.cost_growth({} if systems is None else {"a": systems})

@@ -8,8 +8,9 @@ from math import inf, isnan, nan
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_plots import marks
 
-from catena.effects import Budget, Complete, Price, Services, Step, Tariff, run
+from catena.effects import Budget, Complete, Price, Services, Tariff, ask, run
 from catena.model import EvaluationError, ServiceError
 from catena.testing import FakeClock, FakeLLM, Flaky
 from catena_view import plots
@@ -27,9 +28,8 @@ def moment(seconds, kind="finished", cost=0.0):
 
 
 def line(picture, label):
-    return next(
-        mark for panel in picture.panels for mark in panel.marks if isinstance(mark, LineMark) and mark.label == label
-    )
+    found = (mark for panel in range(len(picture.panels)) for mark in marks(picture, LineMark, panel))
+    return next(mark for mark in found if mark.label == label)
 
 
 def test_a_killed_run_and_the_one_that_goes_on() -> None:
@@ -45,7 +45,7 @@ def test_a_killed_run_and_the_one_that_goes_on() -> None:
     assert line(made, "answered by the journal").x == [0.0, 5, 5, 9]
     assert [at for at in line(made, "end of a run").x if not isnan(at)] == [5, 5, 5]
     assert line(made, "cost so far").y == [0.0, 0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.25, 1.25]
-    names = next(mark for mark in made.panels[0].marks if isinstance(mark, Labels))
+    (names,) = marks(made, Labels)
     assert (names.x, names.texts) == ([pytest.approx(0.036), pytest.approx(5.036)], ["killed", "resumed"])
     timeless = plots.run_timeline({"at once": [moment(0)], "long": [moment(12)]})
     assert timeless.panels[0].x.limits == (0.0, 13.0)  # the name of the first has room
@@ -58,8 +58,8 @@ def test_every_answer_is_one_step_up_and_time_never_goes_back(runs: dict[str, li
             plots.run_timeline(runs)
         return
     made = plots.run_timeline(runs)
-    for mark in made.panels[0].marks:
-        if isinstance(mark, LineMark) and mark.label != "end of a run":
+    for mark in marks(made, LineMark):
+        if mark.label != "end of a run":
             assert all(one <= other for values in (mark.x, mark.y) for one, other in pairwise(values))
             kind = {"answered by a service": "finished", "answered by the journal": "cached"}.get(mark.label)
             if kind:
@@ -78,19 +78,17 @@ def test_a_log_keeps_what_happened_when_and_at_which_cost() -> None:
     seen = []
     for _ in range(2):  # each log counts its own run's time and cost
         log = RunLog(budget, clock)
-        run(_ask(), Services(llm=model, budget=budget, progress=log, clock=clock))
+        run(
+            ask([Complete(prompt="?", purpose="question")]),
+            Services(llm=model, budget=budget, progress=log, clock=clock),
+        )
         seen.append([(each.kind, each.seconds, each.cost) for each in log.moments])
     assert seen[0] == [("started", 0.0, 0.0), ("retried", 0.0, 0.0), ("started", 3.0, 0.0), ("finished", 3.0, 0.25)]
     assert seen[1] == [("started", 0.0, 0.0), ("finished", 0.0, 0.25)]
 
 
-def _ask() -> Step[None]:
-    yield [Complete(prompt="What is it?", purpose="question")]
-
-
 @pytest.mark.parametrize("answered", [1, 2, 7, 40, 900])
 def test_requests_are_counted_in_whole_numbers(answered):
-    moments = [Moment(seconds=float(at), kind="finished") for at in range(answered)]
-    ticks = plots.run_timeline({"one": moments}).panels[0].y.ticks
+    ticks = plots.run_timeline({"one": [moment(float(at)) for at in range(answered)]}).panels[0].y.ticks
     assert len(ticks) >= 2
     assert all(text == str(int(at)) for at, text in ticks)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import log2
+from math import inf, log2, nan
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_plots import marks
 
 from catena.evaluation import chunking_error, spans_of
 from catena.model import Chunk, Document, EvaluationError, Hit, ParameterError, Provenance, Ranking, Scale
@@ -28,7 +29,7 @@ def ranked(*names):
 
 
 def mark(picture, kind):
-    return next(each for each in picture.panels[0].marks if isinstance(each, kind))
+    return marks(picture, kind)[0]
 
 
 def pieces(*borders):
@@ -71,33 +72,13 @@ def test_every_cell_is_what_found_by_says(orders, k):
         assert {f"view{at}": int(text) for at, text in enumerate(row) if text} == found_by(hit)
 
 
-def test_a_ranking_without_views_is_an_error():
-    found = multi_view({"raw": ranked("a")}, ExactUnion(), 1)
-    for ranking, views in ((Ranking((), Scale.RANK), ()), (ranked("a"), ()), (found, ("summary",))):
-        with pytest.raises(EvaluationError, match="no hit was ranked by a view"):
-            plots.view_attribution(ranking, views=views)
-    with pytest.raises(ParameterError, match="rows"):
-        plots.view_attribution(found, rows=0)
-
-
 # scope_recall
 
 
-@pytest.mark.parametrize(
-    "methods",
-    [
-        {},
-        {"raw": {}},
-        {"raw": {0: 0.5}},
-        {"raw": {float("inf"): 0.5}},
-        {"raw": {250: 50.0}},
-        {"raw": {250: float("nan")}},
-        {"raw": {250: (0.5, 0.6, 0.7)}},
-    ],
-)
-def test_recalls_that_are_no_shares_are_errors(methods):
+@pytest.mark.parametrize("points", [None, {}, {0: 0.5}, {inf: 0.5}, {250: 50.0}, {250: nan}, {250: (0.5, 0.6, 0.7)}])
+def test_recalls_that_are_no_shares_are_errors(points):
     with pytest.raises(EvaluationError):
-        plots.scope_recall(methods)
+        plots.scope_recall({} if points is None else {"raw": points})
 
 
 # chunking_errors
@@ -133,16 +114,26 @@ def test_there_are_marks_exactly_where_there_is_an_error(cuts, found):
     assert len(torn.x) == len(torn.y) == len(torn.names)
 
 
-def test_what_cannot_be_torn_is_an_error():
-    document, one = Document(id="pump", text=TEXT), pieces(0, 63)
-    with pytest.raises(EvaluationError, match="at least one chunker"):
-        plots.chunking_errors(document, {}, [(0, 16)])
-    with pytest.raises(EvaluationError, match="without evidence"):
-        plots.chunking_errors(document, {"one": one}, [])
-    with pytest.raises(EvaluationError, match="does not lie in the text"):
-        plots.chunking_errors(document, {"one": one}, [(0, 64)])
-    with pytest.raises(ParameterError, match="a name for each of 1 scopes"):
-        plots.chunking_errors(document, {"one": one}, [(0, 16)], names=["a", "b"])
+PUMP, ONE = Document(id="pump", text=TEXT), {"one": pieces(0, 63)}
+FOUND = multi_view({"raw": ranked("a")}, ExactUnion(), 1)
+
+
+@pytest.mark.parametrize(
+    ("draw", "what"),
+    [
+        (lambda: plots.view_attribution(Ranking((), Scale.RANK)), "no hit was ranked by a view"),
+        (lambda: plots.view_attribution(ranked("a")), "no hit was ranked by a view"),
+        (lambda: plots.view_attribution(FOUND, views=("summary",)), "no hit was ranked by a view"),
+        (lambda: plots.view_attribution(FOUND, rows=0), "rows"),
+        (lambda: plots.chunking_errors(PUMP, {}, [(0, 16)]), "at least one chunker"),
+        (lambda: plots.chunking_errors(PUMP, ONE, []), "without evidence"),
+        (lambda: plots.chunking_errors(PUMP, ONE, [(0, 64)]), "does not lie in the text"),
+        (lambda: plots.chunking_errors(PUMP, ONE, [(0, 16)], names=["a", "b"]), "a name for each of 1 scopes"),
+    ],
+)
+def test_what_cannot_be_drawn_is_an_error(draw, what):
+    with pytest.raises((EvaluationError, ParameterError), match=what):
+        draw()
 
 
 # as files

@@ -7,9 +7,11 @@ import pickle
 import re
 import shutil
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import cli_calls
 import pytest
 from cli_calls import call, filled, value
 from hypothesis import given, settings
@@ -23,15 +25,12 @@ from catena.model import TITLE, Chunk, EvaluationError, FilterError, Hit, Parame
 from catena_view.plots.graph_view import links_among
 from catena_view.report import Missing, Report, ReportContents, ReportOptions, read_fidelity, report
 from catena_view.report.graph import discs_of_documents
-from catena_view.report.ranking import parts_of
+from catena_view.report.ranking import parts_of, preview_of
 from catena_view.report.reporting import data_of
 from catena_view.report.values import Curves, GraphShown, GroupMark, Hits, Strips, Studies, Tree
 
-MANUALS = {
-    "hx200.md": "# HX200 Manual\n\n## Fuse\n\nThe fuse is rated 250 mA slow.\n\n## Cover\n\nTighten it to 1.8 N·m.\n",
-    "hx210.md": "# HX210 Manual\n\n## Fuse\n\nThe fuse is rated 400 mA slow.\n\n## Cover\n\nTighten it to 2.4 N·m.\n",
-    "plain.md": "Text before any heading.\n\n# Notes\n\n## Storage\n\nKeep the fuse dry and the cover shut.\n",
-}
+PLAIN = "Text before any heading.\n\n# Notes\n\n## Storage\n\nKeep the fuse dry and the cover shut.\n"
+MANUALS = {**{name: cli_calls.MANUALS[name] for name in ("hx200.md", "hx210.md")}, "plain.md": PLAIN}
 QUESTION = "How is the fuse rated?"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \u2028 \ud800"
 
@@ -82,6 +81,39 @@ def test_the_parts_of_each_hit_add_up_to_its_score(shelf: Path, question: str) -
         assert hit.whole == pytest.approx(hit.score, abs=1e-6)
 
 
+# What a hit shows before it is opened.
+
+ROWS = "\n".join(f"| P{number} | {number}.5 N·m |" for number in range(1, 9))
+TABLE = f"# Torques\n\nTighten by hand first.\n\n| Part | Torque |\n| --- | --- |\n{ROWS}\n| Cover bolt | 24 N·m |\n"
+MUCH = "Nothing here matters much. " * 30
+LONG = f"Nothing here needs a torque. {MUCH}The foot bolts need 18 N·m each. " + "Oil it once a year. " * 30
+
+
+def test_of_a_table_the_rows_that_match_are_shown_and_of_a_long_text_the_part_from_its_sentence_on() -> None:
+    shown = preview_of(TABLE, "Which torque has the bolt of the cover?")
+    assert shown.header == ("Part", "Torque")
+    assert shown.rows == (("Cover bolt", "24 N·m"),)
+    assert (shown.more, shown.text) == (8, "Tighten by hand first.")
+    part = preview_of(LONG, "What torque do the foot bolts need?").text
+    assert "The foot bolts need 18 N·m each." in part
+    assert (part[:2], part[-2:]) == ("… ", " …")
+    assert preview_of(LONG, "What is asdf?").text.startswith("Nothing here")
+
+
+def test_a_short_text_is_shown_whole_but_for_its_headings() -> None:
+    assert preview_of("# Fuse\n\n## Rating\n\n250 mA.\n", "rating").text == "250 mA."
+    assert preview_of("# Fuse\n", "fuse").text == "# Fuse"
+    assert preview_of("| no table, a pipe\n", "pipe").text == "| no table, a pipe"
+
+
+@given(st.text(max_size=900), st.text(max_size=30))
+def test_any_text_has_a_preview_that_invents_nothing(text: str, question: str) -> None:
+    shown = preview_of(text, question)
+    assert len(shown.text) <= 364
+    assert shown.text.removeprefix("… ").removesuffix(" …") in text or "|" in text
+    assert all(cell in text.replace("\\|", "|") for row in shown.rows for cell in row)
+
+
 # The tree.
 
 
@@ -121,9 +153,7 @@ def test_the_graph_has_every_node_and_every_edge_once(shelf: Path, walked: Repor
     assert found.whole
     assert len(found.nodes) == len(ids)
     numbers = {chunk_id: number for number, chunk_id in enumerate(ids)}
-    shown = {
-        frozenset(kind.edges[at : at + 2]) for kind in found.kinds for at in range(0, len(kind.edges), 3)
-    }  # fmt: skip
+    shown = {frozenset(kind.edges[at : at + 2]) for kind in found.kinds for at in range(0, len(kind.edges), 3)}
     assert shown == {frozenset((numbers[link.one], numbers[link.two])) for link in links}
     assert all(0 <= node.x <= 1 and 0 <= node.y <= 1 for node in found.nodes)
     first = found.chains[0][0]
@@ -138,7 +168,7 @@ def test_discs_of_documents_share_no_place_and_stay_on_the_page(sizes: list[int]
         for d, size in enumerate(sizes)
         for n in range(size)
     ]
-    groups = {str(d): GroupMark(title="", tone=0, x=d % 2, y=d % 3 / 2, nodes=size) for d, size in enumerate(sizes)}
+    groups = {str(d): GroupMark(title="", tone=0, x=d % 2, y=d % 3 / 2, nodes=n) for d, n in enumerate(sizes)}
     places = discs_of_documents(chunks, groups)
     assert len(set(places)) == len(chunks)
     assert places == discs_of_documents(chunks, groups)
@@ -148,23 +178,22 @@ def test_discs_of_documents_share_no_place_and_stay_on_the_page(sizes: list[int]
 def test_without_a_graph_the_page_says_how_to_build_one(shelf: Path) -> None:
     with catena.Library.open(shelf / "lib", create=False) as library:
         made = report(library, QUESTION)
-    assert isinstance(made.contents.graph, Missing)
-    assert "catena graph build" in made.contents.graph.hint
-    assert isinstance(made.contents.fidelity, Missing)
-    assert isinstance(made.contents.studies, Missing)
+    gone = made.contents.graph, made.contents.fidelity, made.contents.studies
+    assert all(isinstance(each, Missing) for each in gone)
+    assert "catena graph build" in gone[0].hint
     assert "no chunk-interaction graph" in made.html
 
 
 # Fidelity, questions.
 
+PAGE = PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0)
+KEPT = FidelityReport(document_id="a", source="folder/a.pdf", pages=(PAGE,))
+
 
 def test_fidelity_is_read_as_it_was_kept(tmp_path: Path) -> None:
     dropped = Fault(kind="dropped", detail="'x'")
-    pages = (
-        PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0),
-        PageFidelity(page=2, recall=0.9, precision=1.0, order=1.0, state="layout", faults=(dropped,)),
-    )
-    kept = FidelityReport(document_id="a", source="folder/a.pdf", pages=pages).as_json()
+    pages = (*KEPT.pages, replace(KEPT.pages[0], page=2, recall=0.9, state="layout", faults=(dropped,)))
+    kept = replace(KEPT, pages=pages).as_json()
     (tmp_path / "one.json").write_text(json.dumps(kept))
     (tmp_path / "two.json").write_text(json.dumps([kept, kept]))
     (one,) = read_fidelity(tmp_path / "one.json")
@@ -182,15 +211,10 @@ def test_what_is_no_fidelity_report_is_said_with_the_file(tmp_path: Path, text: 
 
 
 def test_fidelity_and_questions_reach_the_page(shelf: Path) -> None:
-    kept = FidelityReport(
-        document_id="a", source="folder/a.pdf", pages=(PageFidelity(page=1, recall=1.0, precision=0.5, order=1.0),)
-    )
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, ...]] = []
+    given = {"questions": read_questions(shelf / "q.jsonl"), "fidelity": [KEPT]}
     with catena.Library.open(shelf / "lib", create=False) as library:
-        bank = read_questions(shelf / "q.jsonl")
-        made = report(
-            library, QUESTION, questions=bank, fidelity=[kept], progress=lambda *step: told.append(step)
-        ).contents
+        made = report(library, QUESTION, **given, progress=lambda *step: told.append(step)).contents
     assert isinstance(made.fidelity, Strips)
     assert made.fidelity.strips[0].title == "a.pdf"
     assert isinstance(made.studies, Studies)

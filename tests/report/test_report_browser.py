@@ -28,6 +28,12 @@ SCREENS = {
 Look = Callable[..., Any]
 
 
+@pytest.fixture
+def looked(look: Look, everything: Report) -> Any:
+    """The page on which no part is missing, open on a wide screen."""
+    return look(everything)
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_nothing_is_asked_of_a_network_and_nothing_goes_wrong(look: Look, everything: Report, screen: str) -> None:
     looked = look(everything, **SCREENS[screen])
@@ -37,8 +43,7 @@ def test_nothing_is_asked_of_a_network_and_nothing_goes_wrong(look: Look, everyt
     assert looked.messages == []
 
 
-def test_the_policy_stops_what_a_script_would_send(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_the_policy_stops_what_a_script_would_send(looked: Any) -> None:
     sent = looked.page.evaluate("fetch('http://127.0.0.1:9/x').then(() => 'sent', () => 'refused')")
     looked.page.evaluate("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/y.png'}))")
     looked.page.wait_for_function("[...document.images].at(-1).complete")
@@ -47,16 +52,14 @@ def test_the_policy_stops_what_a_script_would_send(look: Look, everything: Repor
     assert len([text for text in looked.messages if "Content Security Policy" in text]) >= 2
 
 
-def test_texts_of_documents_are_shown_and_never_obeyed(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_texts_of_documents_are_shown_and_never_obeyed(looked: Any) -> None:
     assert looked.page.evaluate("window.hacked") is None
     assert looked.page.locator("main img[src='x'], #ranking b, main script").count() == 0
     assert "<script>window.hacked=2</script>" in looked.texts("#facts dd")[0]
     assert "<img src=x onerror" in " ".join(looked.texts("#ranking .passage"))
 
 
-def test_every_part_is_there(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_every_part_is_there(looked: Any, everything: Report) -> None:
     assert looked.texts("h1") == [everything.contents.question]
     assert looked.page.locator(".absence").count() == 0
     assert looked.page.locator(".hit").count() == len(everything.contents.ranking.hits)
@@ -80,8 +83,7 @@ def test_what_is_missing_and_what_is_unknown_is_said(look: Look, bare: Report) -
     assert looked.messages == []
 
 
-def test_the_keyboard_reaches_everything_and_shows_where_it_is(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(looked: Any) -> None:
     press = looked.page.keyboard.press
     press("Tab")
     assert "Skip to the report" in looked.focused()
@@ -110,8 +112,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(look: Look, every
     assert len([each for each in seen if each.startswith("LI")]) == 1  # of the tree one item is in the tab order
 
 
-def test_arrow_keys_walk_the_tree_and_enter_goes_to_the_hit(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_arrow_keys_walk_the_tree_and_enter_goes_to_the_hit(looked: Any) -> None:
     press, page = looked.page.keyboard.press, looked.page
     page.get_by_label("Only what holds hits").uncheck()
     page.locator("[role=treeitem]").first.focus()
@@ -134,8 +135,7 @@ def test_arrow_keys_walk_the_tree_and_enter_goes_to_the_hit(look: Look, everythi
     assert page.evaluate("document.activeElement.id") == "hit-1"
 
 
-def test_arrow_keys_read_the_curve_and_the_strip(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_arrow_keys_read_the_curve_and_the_strip(looked: Any) -> None:
     for part, said in (("segments", r"Chunk 1: value -?\d"), ("fidelity", r"Page 2: recall 0\.960")):
         looked.page.locator(f"#{part} .drawing").first.focus()
         looked.page.keyboard.press("ArrowRight")
@@ -143,8 +143,7 @@ def test_arrow_keys_read_the_curve_and_the_strip(look: Look, everything: Report)
         assert re.match(said, looked.texts(f"#{part} .readout")[0])
 
 
-def test_keys_walk_the_graph_the_chain_and_the_zoom(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_keys_walk_the_graph_the_chain_and_the_zoom(looked: Any, everything: Report) -> None:
     press, readout = looked.page.keyboard.press, looked.page.locator("#graph .readout")
     looked.page.locator("#graph .field").focus()
     press("n")
@@ -166,8 +165,7 @@ def test_keys_walk_the_graph_the_chain_and_the_zoom(look: Look, everything: Repo
     assert looked.page.evaluate("document.activeElement.className") == "drawing field"
 
 
-def test_everything_has_a_name_and_a_text_beside_it(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_everything_has_a_name_and_a_text_beside_it(looked: Any) -> None:
     asking = "[role=img],[role=group][tabindex],[role=application],[role=region],input,img"
     nameless = looked.page.locator(asking).evaluate_all(
         "(found) => found.filter((e) => !(e.ariaLabel || e.alt || e.closest('label'))).map((e) => e.outerHTML)"
@@ -199,8 +197,7 @@ def test_dark_and_light_follow_the_reader(look: Look, everything: Report) -> Non
     assert grounds == {"light": "rgb(251, 250, 247)", "dark": "rgb(21, 23, 27)"}
 
 
-def test_paper_has_the_tables_and_no_controls(look: Look, everything: Report) -> None:
-    looked = look(everything)
+def test_paper_has_the_tables_and_no_controls(looked: Any) -> None:
     looked.page.emulate_media(media="print")
     looked.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert looked.page.locator(".controls:visible, #parts:visible, button:visible").count() == 0

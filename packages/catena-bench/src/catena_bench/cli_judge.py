@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catena.cli.console import err, out, plain, printable, write_json
+from catena.cli.console import out, plain, tell, write_json
 from catena.cli.failures import ProblemError
 from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, grouped
@@ -110,10 +110,9 @@ def _tell_undecided(verdicts: Sequence[Verdict]) -> None:
     undecided = [verdict for verdict in verdicts if verdict.by_score == "undecided"]
     for verdict in undecided[:UNDECIDED_SHOWN]:
         why = next((each.failure for each in verdict.rounds if each.failure), "")
-        told = printable(f"not judged: question {verdict.question}: {why}", one_line=True)
-        err().print(told, style="yellow", soft_wrap=True)
+        tell(f"not judged: question {verdict.question}: {why}")
     if len(undecided) > UNDECIDED_SHOWN:
-        err().print(f"… and {len(undecided) - UNDECIDED_SHOWN} more", style="yellow")
+        tell(f"… and {len(undecided) - UNDECIDED_SHOWN} more")
 
 
 def _table(result: PairwiseResult, level: float) -> Table:
@@ -121,14 +120,8 @@ def _table(result: PairwiseResult, level: float) -> Table:
 
     made = table("Rule", "a wins", "tie", "b wins", "margin#", "p#", title=f"a against b, with {level:.0%} intervals")
     for name, tally in (("by score", result.by_score), ("by round", result.by_round)):
-        made.add_row(
-            name,
-            str(tally.win),
-            str(tally.tie),
-            str(tally.lose),
-            f"{100 * tally.margin.value:+.1f}",
-            f"{tally.p:.3f}",
-        )
+        shares = map(str, (tally.win, tally.tie, tally.lose))
+        made.add_row(name, *shares, f"{100 * tally.margin.value:+.1f}", f"{tally.p:.3f}")
     return made
 
 

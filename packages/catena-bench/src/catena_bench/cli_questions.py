@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena import Entry
-from catena.cli.console import err, out, printable, write_json
-from catena.cli.failures import ProblemError
+from catena.cli.console import out, printable, tell, write_json
+from catena.cli.failures import ProblemError, end_with
 from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, FilePaths, ReadingChoices, grouped, listed
-from catena.cli.views import end_with, sections_of
+from catena.cli.views import sections_of
 from catena.effects import Step, all_together
 from catena.text import normalise_term
 
@@ -167,14 +167,11 @@ def _tell(made: GeneratedQuestions) -> None:
     """Say on stderr for which sections there are no questions because the model failed."""
     from catena.cli.rendering import number
 
-    lost = made.degraded
-    for part in lost[:REJECTED_SHOWN]:
-        err().print(printable(f"no {part.what}: {part.why}", one_line=True), style="yellow", soft_wrap=True)
-    if lost:
-        told = (
-            f"no questions about {number(len(lost), 'section')}; the same command with --force asks for these again"
-        )
-        err().print(told, style="yellow", soft_wrap=True)
+    for part in made.degraded[:REJECTED_SHOWN]:
+        tell(f"no {part.what}: {part.why}")
+    if made.degraded:
+        lost = number(len(made.degraded), "section")
+        tell(f"no questions about {lost}; the same command with --force asks for these again")
 
 
 def _as_json(

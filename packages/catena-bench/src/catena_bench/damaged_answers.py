@@ -98,20 +98,15 @@ def _indexes(blocks: Sequence[str], kind: str, least_words: int = 1) -> list[int
     return [i for i, block in enumerate(blocks) if kind_of(block) == kind and len(block.split()) >= least_words]
 
 
-def _at(places: Sequence[int], share: float) -> int | None:
-    """Return the place at a share of the way through, or None where there is none."""
-    return places[min(len(places) - 1, int(share * len(places)))] if places else None
-
-
 def _edited(
     window: AnswerWindow, kind: str, share: float, edit: Callable[[str], str | None], least: int = 1
 ) -> str | None:
     """Return the answer with one block of a kind edited; an empty edit drops the block."""
     blocks = blocks_of(window.answer)
     places = [i for i in _indexes(blocks, kind, least) if edit(blocks[i]) is not None]
-    place = _at(places, share)
-    if place is None:
+    if not places:
         return None
+    place = places[min(len(places) - 1, int(share * len(places)))]
     changed = edit(blocks[place])
     return text_of([*blocks[:place], *([changed] if changed else []), *blocks[place + 1 :]])
 

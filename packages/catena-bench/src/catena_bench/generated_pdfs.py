@@ -85,7 +85,9 @@ def render_pdf(markdown: str, style: PdfStyle, *, name: str = "Manual", numbered
         name: the title in the file's metadata and in the running header.
         numbered: what the result says about its headings.
     """
-    _register_faces()
+    for face in FACES["Vera"]:
+        if face not in pdfmetrics.getRegisteredFontNames():
+            pdfmetrics.registerFont(TTFont(face, f"{face}.ttf"))
     target, found = io.BytesIO(), list[Heading]()
     book = BaseDocTemplate(target, pagesize=A4, invariant=1, title=name, author="catena-bench")
 
@@ -116,12 +118,6 @@ def generated_pdfs() -> Iterator[GeneratedPdf]:
         levels = 1 if style.cue == "bold" else 4  # bold type alone cannot tell levels apart
         markdown = manual_markdown(seed, numbered=numbered, levels=levels)
         yield render_pdf(markdown, style, name=f"Manual {seed:02}", numbered=numbered)
-
-
-def _register_faces() -> None:
-    for face in FACES["Vera"]:
-        if face not in pdfmetrics.getRegisteredFontNames():
-            pdfmetrics.registerFont(TTFont(face, f"{face}.ttf"))
 
 
 def _running_lines(title: str, style: PdfStyle) -> Callable[[Any, Any], None]:

@@ -45,6 +45,7 @@ from catena import graph as graphs
 from catena.cli.failures import ProblemError, check_targets
 from catena.cli.llm_options import ModelOptions
 from catena.cli.options import grouped
+from catena.cli.options import listed as names_in
 from catena.effects import Embedder, Plan, Step, Tariff
 from catena.evaluation import AnswerMeasure, EvidenceResult, SquadScores, evaluate_evidence, squad_scores
 from catena.model import digest
@@ -494,10 +495,7 @@ def command(
     with options.errors_told(console):
         check_targets(json_file, plots)
         sizes = options.sizes_of(size or [], ("questions", "train"))
-        cutoffs, chosen = (
-            _cutoffs(k),
-            tuple(dict.fromkeys((*options.names_in(methods), *([TUNED] if fine_tune else [])))),
-        )
+        cutoffs, chosen = _cutoffs(k), names_in([methods, *([TUNED] if fine_tune else [])])
         name, model = embedder_named(embedder)
         figures: dict[str, float | str] = {"about.data": data.resolve().name, "about.embedder": name}
         if not fine_tune and (epochs is not None or "train" in sizes):
@@ -524,7 +522,7 @@ def command(
                 train_on=train_on,
                 scorer=None if scorer is None else graphs.FeatureScorer.load(scorer),
                 tuning=tuning,
-                studies=options.names_in(studies),
+                studies=names_in([studies]),
                 answers=None if llm is None else answers,
                 tell=tell,
             )
@@ -556,6 +554,6 @@ def by_method(figures: Mapping[str, float | str], methods: Sequence[str], cutoff
 
 def _cutoffs(given: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in options.names_in(given))
+        return tuple(int(part) for part in names_in([given]))
     except ValueError:
         raise ParameterError("k", given, "whole numbers between commas") from None

@@ -39,11 +39,6 @@ def sizes_of(given: Sequence[str], known: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def names_in(given: str) -> tuple[str, ...]:
-    """Return the names between the commas of an option."""
-    return tuple(name for part in given.split(",") if (name := part.strip()))
-
-
 def teller(command: str, console: Console) -> Tell:
     """Return a function that prints how far a command is."""
     return lambda message: console.print(f"{command}: {message}", markup=False, highlight=False)

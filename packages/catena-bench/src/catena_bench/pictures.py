@@ -37,7 +37,8 @@ def ablation(figures: Figures, path: Path) -> None:
     rows = [key.removeprefix("lri.mean.") for key in figures if key.startswith("lri.mean.")]
     n = max(figures[key] for key in figures if key.startswith("n_chunks."))
     scores = {
-        row: _score(figures, f"lri.mean.{row}", f"lri.low.{row}", f"lri.high.{row}") for row in _by_system(rows)
+        row: _score(figures, f"lri.mean.{row}", f"lri.low.{row}", f"lri.high.{row}")
+        for row in sorted(rows, key=lambda row: row.endswith("_words"))  # those with all routes first
     }
     order = "holds" if figures["order.holds"] else "does not hold"
     note = f"gamma 1, N = {n:,.0f}. The paper's order full > no cascade ≥ no metadata > fixed {order}."
@@ -141,11 +142,6 @@ def segment_speed(figures: Figures, path: Path) -> None:
 def _score(figures: Figures, mean: str, low: str, high: str) -> MeanScore:
     n = round(figures["n_judged"])
     return MeanScore(value=figures[mean], interval=(figures[low], figures[high]), level=_LEVEL, n=n)
-
-
-def _by_system(rows: list[str]) -> list[str]:
-    """Return the rows with all routes first, then those without the keyword route."""
-    return sorted(rows, key=lambda row: row.endswith("_words"))
 
 
 def views(figures: Figures, path: Path) -> None:

@@ -138,7 +138,10 @@ def run(
         `same.SEARCH`, the share of the questions whose first ten have the scores of those that "fields" finds.
         `n_chunks`, `n_questions`, `start_seconds`.
     """
-    held = _with_kinds(material(data, questions=questions))
+    held = material(data, questions=questions)
+    services = Services(embedder=held.embedder)
+    entries = [run_step(with_views(entry, MAKERS), services)[0] for entry, _ in held.entries]
+    held = replace(held, entries=tuple((entry, run_step(embed(entry), services)) for entry in entries))
     tell(f"{held.chunks:,} chunks of the collection have their views")
     rows = [*islice(_rows(held, seed), chunks)]
     with elasticsearch(heap="2g") as cluster:
@@ -162,12 +165,6 @@ def measured(transport: Transport, rows: Sequence[ChunkViews], held: ServerMater
         for way in WAYS:
             _sent(transport, "DELETE", way, missing_ok=True)
     return figures
-
-
-def _with_kinds(held: ServerMaterial) -> ServerMaterial:
-    services = Services(embedder=held.embedder)
-    entries = [run_step(with_views(entry, MAKERS), services)[0] for entry, _ in held.entries]
-    return replace(held, entries=tuple((entry, run_step(embed(entry), services)) for entry in entries))
 
 
 def _rows(held: ServerMaterial, seed: int) -> Iterator[ChunkViews]:

@@ -8,7 +8,7 @@ other documents. Both are measured, on generated tables whose truth is known and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -221,7 +221,10 @@ def collection_set(data: Path, *, questions: int | None = None, most_tables: int
         for chunk_id in sorted(items.get(section, frozenset()))
         if chunk_id in tables
     )
-    return TableSet(pairs=pairs, tables=_chosen(pairs, tables.values(), most_tables))
+    right = {pair.table.chunk_id for pair in pairs}
+    ordered = sorted(tables.values(), key=lambda table: table.chunk_id)  # derived ids: no order of the collection's
+    ordered.sort(key=lambda table: table.chunk_id not in right)  # the right ones first, then others of all of it
+    return TableSet(pairs=pairs, tables=tuple(ordered[: max(most_tables, len(right))]))
 
 
 def measured(chosen: TableSet, services: Services) -> dict[str, float]:
@@ -276,13 +279,6 @@ def _tables(entry: Entry) -> list[EmbeddedTable]:
         for chunk in entry.chunks
         if chunk.id in bare  # a table without names and labels is left out
     ]
-
-
-def _chosen(pairs: Sequence[TablePair], tables: Iterable[EmbeddedTable], most: int) -> tuple[EmbeddedTable, ...]:
-    """Return at most so many tables: the right ones first, then others spread evenly over the collection."""
-    right = {pair.table.chunk_id for pair in pairs}
-    ordered = sorted(tables, key=lambda table: table.chunk_id)  # derived ids: no order of the collection's
-    return tuple(sorted(ordered, key=lambda table: table.chunk_id not in right)[: max(most, len(right))])
 
 
 def _distances(products: Matrix, right: NDArray[np.bool_], apart: NDArray[np.bool_]) -> dict[str, list[float]]:

@@ -28,11 +28,11 @@ from rich.console import Console
 from catena import ParameterError, Services
 from catena.cli.failures import check_targets
 from catena.cli.llm_options import ModelOptions
-from catena.cli.options import grouped
+from catena.cli.options import grouped, listed
 from catena.effects import Plan
 from catena_bench import tables_forms, tables_schemes
 from catena_bench.figures import Tell
-from catena_bench.options import OnlyPlan, errors_told, names_in, services_of, teller, write_figures
+from catena_bench.options import OnlyPlan, errors_told, services_of, teller, write_figures
 from catena_bench.tables_asking import Asker, Ledger, by_purpose, plan_figures, planning
 from catena_bench.tables_asking import asking as asking_for
 from catena_bench.views_data import AskedDocument, read_asked_documents
@@ -240,12 +240,12 @@ def tables(
         check_targets(json_file, markdown)
         asking.require(llm, plan=plan)
         choice = TableChoice(
-            tables=names_in(table) if table is not None else (*USUAL, *(["5"] if llm else [])),
+            tables=listed([table]) if table is not None else (*USUAL, *(["5"] if llm else [])),
             judged_at=_cutoffs(judge_at) if judge else (),
             views_by=views_by or ("llm" if llm else "offline"),
             by="llm" if llm else "offline",
         )
-        engines = retrievers_of(names_in(retrievers), embedder)
+        engines = retrievers_of(listed([retrievers]), embedder)
         sources = read_asked_documents(data, questions)
         run = _Run(sources, engines, choice, llm or "", teller("tables", console))
         with services_of(llm, asking, dry=plan) as services:
@@ -328,7 +328,7 @@ class _Run:
 
 def _cutoffs(given: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in names_in(given))
+        found = tuple(float(part) for part in listed([given]))
     except ValueError:
         found = ()
     if not found or any(k not in (*tables_forms.JUDGED_AT, 10.0) for k in found):

@@ -385,9 +385,9 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Tell)
         measured |= _views(asked, f"{method}_views", scores[method], units[method].chunks, _fast(engines))
     tell(f"{asked.name}: equal lengths")
     measured |= _equal_lengths(asked, measured, scores, units)
-    return measured | _of_strongest(
-        measured, "minilm" if any(engine.name == SLOW for engine in engines) else "static"
-    )
+    strongest = f"{FUSED}{'minilm' if any(engine.name == SLOW for engine in engines) else 'static'}."
+    fused = {key.removeprefix(strongest): value for key, value in measured.items() if key.startswith(strongest)}
+    return measured | {f"fused.{key}": value for key, value in fused.items()}
 
 
 def _scores(asked: AskedDocument, units: Units, engines: Sequence[Retriever]) -> dict[str, Scores]:
@@ -411,12 +411,6 @@ def with_fused(single: OfRetrievers, passages: Scores | None = None) -> dict[str
     alone = {name: scores for name, scores in single.items() if not name.startswith(FUSED)}
     dense = [name for name in alone if name not in LEXICAL]
     return {**alone, **{f"{FUSED}{name}": by_score(alone[OURS], alone[name], passages) for name in dense}}
-
-
-def _of_strongest(measured: Mapping[str, float], strongest: str) -> dict[str, float]:
-    """Return the figures of the words fused with the strongest embedding that is there, as those of "fused"."""
-    start = f"{FUSED}{strongest}."
-    return {f"fused.{key.removeprefix(start)}": value for key, value in measured.items() if key.startswith(start)}
 
 
 def _own_text(retriever: str, scores: Mapping[str, OfRetrievers]) -> Scores:

@@ -96,7 +96,9 @@ def _asked_documents(dataset: ScopeDataset, most: int | None) -> Iterator[AskedD
         if asked:
             yield AskedDocument(
                 name=document.id,
-                document=_untitled(document),
+                document=replace(document, title="")
+                if document.title == document.id
+                else document,  # no one sees an id
                 sections=sections if is_divided(sections) else prepare(document).sections,
                 questions=tuple(_visible(question, document) for question in asked),
             )
@@ -132,11 +134,6 @@ def word_pieces() -> Callable[[str], int]:
 @lru_cache(maxsize=1)
 def _tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))
-
-
-def _untitled(document: Document) -> Document:
-    """Return the document without a title that is only its id: no reader would see it."""
-    return replace(document, title="") if document.title == document.id else document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

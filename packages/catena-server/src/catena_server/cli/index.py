@@ -17,9 +17,9 @@ import typer
 from catena import Outcome, Services
 from catena import run as driven
 from catena.cli.console import out, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, no_files, stopped_with, unread
+from catena.cli.failures import SOME_FAILED, ProblemError, named, no_files, stopped_with, unread
 from catena.cli.index_options import IndexOptions, asked_models, journal_of
-from catena.cli.library import advise, indexed, named, progress_bar, show_outcomes
+from catena.cli.library import advise, indexed, progress_bar, show_outcomes
 from catena.cli.options import AsJson, FilePaths, file_path, flag, grouped, option
 from catena.cli.progress import progress
 from catena_server.cli.plan import VectorIndexName

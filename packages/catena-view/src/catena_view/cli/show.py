@@ -88,16 +88,15 @@ def _documents_of(citation: str, held: Sequence[DocumentInfo], files: Mapping[st
         for told in (files.get(each.id), each.id)
         for name in (each.title, each.id, each.source, f"{each.title} ({told})")
     ]
-    fitting = [(len(name), found) for name, found in named if name and _begins(citation, name)]
+    fitting = [
+        (len(name), found) for name, found in named
+        if name and (citation == name or citation.startswith((f"{name}, ", f"{name}{SEPARATOR}")))
+    ]  # fmt: skip
     if not fitting:
         what = f"no document of the library is called what this citation begins with: {citation[:80]!r}"
         raise ProblemError(what, "the citation as it was written, or `catena status`, which names the documents")
     longest = max(fitting)[0]
     return citation[longest:], sorted({found for length, found in fitting if length == longest})
-
-
-def _begins(citation: str, name: str) -> bool:
-    return citation == name or citation.startswith((f"{name}, ", f"{name}{SEPARATOR}"))
 
 
 def _fitting(

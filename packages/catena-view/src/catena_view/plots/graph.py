@@ -132,8 +132,9 @@ def chain_graph(
     shades = {chunk_id: colours.get(chunk.document_id, (GREY, 0)) for chunk_id, chunk in chunks.items()}
     stage = (margins if whole else rows_of)(drawn, {key: shades[key][0] for key in chain_chunks})
     places = _placed(chunks, links, stage, seed)
-    counts = _counts(links)
-    labels = {kind: f"{kind} ({count:,})" for kind, count in counts.items()}
+    counts = Counter(kind for link in links for kind in kinds_in_order(link.weights))
+    kinds = kinds_in_order(counts)
+    labels = {kind: f"{kind} ({counts[kind]:,})" for kind in kinds}
     names = {key: told(chunk, graph) for key, chunk in chain_chunks.items()}
     marks: list[Mark] = [
         *_edges(graph, links, places, chain_chunks, labels=labels, whole=whole),
@@ -143,7 +144,8 @@ def chain_graph(
     area = f"all {len(chunks):,} nodes" if whole else _said(len(near), reached, hops)
     x, y = (Axis(limits=(-_RIM, size + _RIM)) for size in (stage.width, stage.height))
     panel = Panel(marks=marks, x=x, y=y, drawing=True)
-    caption = f"{_chains_told(drawn, len(told_chains))}; {area}; {_kinds_told(len(links), counts)}."
+    edges = ", ".join(f"{kind} {counts[kind]:,}" for kind in kinds) or "none"
+    caption = f"{_chains_told(drawn, len(told_chains))}; {area}; {len(links):,} edges: {edges}."
     picture = Picture(
         title=title, caption=f"{caption} {_DISCS}",
         panels=[panel], height=stage.height + 1.0, inches=stage.width + _LEGEND,
@@ -262,16 +264,6 @@ def _chains_told(drawn: Sequence[Chain], given: int) -> str:
     left_out = f" (of {given}, the first ones)" if given > len(drawn) else ""
     documents = len({chunk.document_id for chain in drawn for chunk in chain.chunks})
     return f"{number_of(len(drawn), 'chain')}{left_out} of {lengths} chunks from {number_of(documents, 'document')}"
-
-
-def _counts(links: Sequence[DrawnEdge]) -> dict[str, int]:
-    """Return how many edges are of each kind, in the order of the legend."""
-    counts = Counter(kind for link in links for kind in kinds_in_order(link.weights))
-    return {kind: counts[kind] for kind in kinds_in_order(counts)}
-
-
-def _kinds_told(edges: int, counts: Mapping[str, int]) -> str:
-    return f"{edges:,} edges: " + (", ".join(f"{kind} {count:,}" for kind, count in counts.items()) or "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

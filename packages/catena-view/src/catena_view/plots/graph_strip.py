@@ -72,7 +72,9 @@ def chain_strip(
     given = [(chain, questions[at] if questions else "") for at, chain in enumerate(chains) if chain.hops]
     if not given:
         raise EvaluationError("a picture of chains needs at least one hop. Try: a question that the walk answers")
-    page = _page(max(len(chain.hops) for chain, _ in given), columns)
+    longest = max(len(chain.hops) for chain, _ in given)
+    rows = -(-longest // columns)  # of the longest chain, which are about equally long
+    page = _Page(-(-longest // rows), _BETWEEN if rows > 1 else 0.0)
     colours: dict[str, str] = {}
     for hop in (hop for chain, _ in given for hop in chain.hops):
         colours.setdefault(hop.chunk.document_id, COLOURS[len(colours) % len(COLOURS)])
@@ -93,14 +95,8 @@ def chain_strip(
         "two chunks share there."
     )
     height, inches = max(top + 0.9, 2.2), max(page.width, 6.0, min(len(title) / _LETTERS, _WIDEST))
-    picture = Picture(
-        title=shortened(title, round(inches * _LETTERS)),
-        caption=caption,
-        panels=[panel],
-        height=height,
-        inches=inches,
-    )
-    return finished(picture, path)
+    title = shortened(title, round(inches * _LETTERS))
+    return finished(Picture(title=title, caption=caption, panels=[panel], height=height, inches=inches), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +107,6 @@ class _Page:
     @property
     def width(self) -> float:
         return 2 * _MARGIN + self.before + self.across * _BOX + (self.across - 1) * _BETWEEN
-
-
-def _page(longest: int, columns: int) -> _Page:
-    """Return a page on which the rows of the longest chain are about equally long."""
-    rows = -(-longest // columns)
-    return _Page(-(-longest // rows), _BETWEEN if rows > 1 else 0.0)
 
 
 def _chain(

@@ -152,8 +152,9 @@ def training_history(
     held = sorted((_row(EpochMeasured, each) for each in epochs), key=lambda each: each.epoch)
     if len({each.epoch for each in held}) < len(held):
         raise EvaluationError("an epoch is there twice. Try: the history of one training")
+    losses = [(each.epoch, each.loss) for each in held if each.loss is not None]
     series = {
-        "loss": [(each.epoch, each.loss) for each in held if each.loss is not None],
+        "loss": losses,
         measure: [(each.epoch, each.validation) for each in held if each.validation is not None],
     }
     if not any(series.values()):
@@ -171,7 +172,9 @@ def training_history(
             at, best = max(values, key=lambda pair: (pair[1], -pair[0]))
             marks.append(Points(x=[at], y=[best], label=f"best: epoch {at}", series=3, large=True))
             told.append(f"best {best:.3f} at epoch {at}")
-        panels.append(Panel(marks=marks, x=Axis(label="epoch", ticks=_whole(values)), y=Axis(label=name)))
+        every = max(1, -(-len(values) // 12))  # so that there are at most about twelve ticks
+        ticks = [(float(at), str(at)) for at, _ in values[::every]]
+        panels.append(Panel(marks=marks, x=Axis(label="epoch", ticks=ticks), y=Axis(label=name)))
     return finished(Picture(title=title, caption=f"{'; '.join(told)}.", panels=panels), path)
 
 
@@ -291,9 +294,3 @@ def _ends(name: str, held: Sequence[Measured]) -> str:
 def _best(name: str, held: Sequence[Measured]) -> str:
     best = max(held, key=lambda point: (point.value, -point.at))
     return f"{name} {held[0].value:.3f} → {held[-1].value:.3f}, best {best.value:.3f} at {best.at:g}"
-
-
-def _whole(values: Sequence[tuple[int, float]]) -> list[tuple[float, str]]:
-    """Return at most about twelve epochs as ticks."""
-    step = max(1, -(-len(values) // 12))
-    return [(float(at), str(at)) for at, _ in values[::step]]

@@ -67,8 +67,10 @@ def draw(picture: Picture) -> Any:
     named: set[str] = set()
     for number, panel in enumerate(picture.panels, start=1):
         row, column = (number, 1) if picture.stacked else (1, number)
+        suffix = "" if number == 1 else str(number)
+        axes = {"xref": f"x{suffix}", "yref": f"y{suffix}"}  # as plotly names those of a panel
         for mark in panel.marks:
-            for trace in _TRACES[type(mark)](go, mark, figure, _axes_of(number)):
+            for trace in _TRACES[type(mark)](go, mark, figure, axes):
                 first = bool(trace.name) and trace.name not in named and trace.showlegend is not False
                 trace.update(showlegend=first, legendgroup=trace.name)
                 named.add(trace.name or "")
@@ -127,12 +129,6 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.limits is not None:
         made["range"] = [log10(end) for end in axis.limits] if axis.logarithmic else list(axis.limits)
     return made
-
-
-def _axes_of(number: int) -> dict[str, str]:
-    """Return the names that plotly gives to the axes of a panel, from 1."""
-    suffix = "" if number == 1 else str(number)
-    return {"xref": f"x{suffix}", "yref": f"y{suffix}"}
 
 
 def _points(go: Any, mark: Points, *_: Any) -> list[Any]:

@@ -338,16 +338,12 @@ class Picture:
 
 def _told(panel: Panel) -> str:
     """Return what a panel measures, and the names of what is drawn in it."""
-    across, up = (_measured(axis) for axis in (panel.x, panel.y))
+    across, up = (axis.label or ", ".join(text for _, text in axis.ticks or ()) for axis in (panel.x, panel.y))
     axes = "" if panel.drawing else "; ".join(f"{side}: {told}" for side, told in (("x", across), ("y", up)) if told)
     labels = [str(getattr(mark, "label", "")) for mark in panel.marks]
     names = ", ".join(dict.fromkeys(label for label in labels if label))
     shown = f"Shown: {names}" if names else ""
     return ". ".join(part for part in (" ".join(panel.title.split()), axes, shown) if part)
-
-
-def _measured(axis: Axis) -> str:
-    return axis.label or ", ".join(text for _, text in axis.ticks or ())
 
 
 def finished(picture: Picture, path: str | Path | None) -> Picture | Path:

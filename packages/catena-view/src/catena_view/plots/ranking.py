@@ -43,7 +43,7 @@ def log_rank_curves(
     if n < 2:
         raise ParameterError("n", n, "2 or more: a single rank has no curve")
     _check_any(gammas, "gamma")
-    ranks = _log_grid(n)
+    ranks = [*(min(float(n), 10 ** (log10(n) * step / _GRID)) for step in range(_GRID)), float(n)]
     marks = [
         LineMark(x=ranks, y=score_curve(ranks, n=n, gamma=gamma), label=f"S(r), γ = {gamma:g}", series=number)
         for number, gamma in enumerate(gammas)
@@ -272,11 +272,6 @@ def _level(scores: Iterable[MeanScore]) -> str:
 
 def _sizes(scores: Iterable[MeanScore]) -> str:
     return "n = " + ", ".join(f"{size:,}" for size in sorted({score.n for score in scores}))
-
-
-def _log_grid(n: int) -> list[float]:
-    """Return ranks from 1 to n, evenly apart on a logarithmic axis."""
-    return [min(float(n), 10 ** (log10(n) * step / _GRID)) for step in range(_GRID)] + [float(n)]
 
 
 def _decades(n: int) -> list[tuple[int, str]]:

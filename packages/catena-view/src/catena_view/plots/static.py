@@ -98,14 +98,10 @@ def png(picture: Picture) -> bytes:
 
     with mpl.rc_context(_settings()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # such letters are boxes; the HTML has them
-        figure.savefig(buffer, format="png", dpi=DPI, metadata=_metadata(picture))
+        told = {"Title": picture.title, "Description": picture.text}
+        unsigned = {"Software": None} | {key: text for key, text in told.items() if text}
+        figure.savefig(buffer, format="png", dpi=DPI, metadata=unsigned)
     return buffer.getvalue()
-
-
-def _metadata(picture: Picture) -> dict[str, str | None]:
-    """Return what is written into the file: its text, which is neither dated nor signed."""
-    told = {"Title": picture.title, "Description": picture.text}
-    return {"Software": None} | {key: text for key, text in told.items() if text}
 
 
 def _settings() -> Any:
@@ -206,7 +202,7 @@ def _cells(ax: Any, mark: Cells) -> None:
     import numpy as np
 
     values = np.array([[np.nan if cell is None else cell for cell in row] for row in mark.values], dtype=float)
-    edges = _edges(mark.x)
+    edges = [mark.x[0] - 0.5, *((one + two) / 2 for one, two in pairwise(mark.x)), mark.x[-1] + 0.5]
     drawn = ax.pcolormesh(
         edges, np.arange(len(values) + 1), values[::-1], cmap="cividis", vmin=mark.low, vmax=mark.high
     )
@@ -219,12 +215,6 @@ def _cells(ax: Any, mark: Cells) -> None:
     bar = ax.figure.colorbar(drawn, ax=ax, extend="neither" if mark.low == 0 else "min", fraction=0.04, pad=0.02)
     bar.set_label(mark.label, fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
-
-
-def _edges(centres: Any) -> list[float]:
-    """Return the borders of cells about their centres."""
-    middles = [(one + two) / 2 for one, two in pairwise(centres)]
-    return [centres[0] - 0.5, *middles, centres[-1] + 0.5]
 
 
 def _texts(ax: Any, mark: TextMarks) -> None:

@@ -105,7 +105,9 @@ def run_timeline(
     top = max((max(line.y) for line in marks if isinstance(line, LineMark)), default=1.0)
     begins = [begin + 0.004 * ends[-1] for begin in (0.0, *ends[:-1])]
     if len(runs) > 1:
-        marks.append(_borders(ends[:-1], top))
+        places = [place for end in ends[:-1] for place in (end, end, end)]
+        heights = [0.0, 1.2 * top, nan] * (len(ends) - 1)
+        marks.append(LineMark(x=places, y=heights, label="end of a run", series=BACKGROUND, hovers=False))
     marks.append(Labels(x=begins, y=[1.1 * top] * len(runs), texts=list(runs), names=list(runs), leading=True))
     time = Axis(label="seconds, runs one after the other", limits=(0.0, ends[-1] or 1.0))
     whole = [(at, text) for at, text in round_ticks(0.0, 1.2 * top) if at == round(at)]  # no half a request
@@ -140,13 +142,6 @@ def _counted(
         return None
     counts = [float(count) for count in range(len(places) + 1)]
     return LineMark(x=[0.0, *places, last], y=[*counts, counts[-1]], label=label, series=number, step=True)
-
-
-def _borders(ends: Sequence[float], top: float) -> LineMark:
-    """Return upright lines where runs end."""
-    places = [place for end in ends for place in (end, end, end)]
-    heights = [height for _ in ends for height in (0.0, 1.2 * top, nan)]
-    return LineMark(x=places, y=heights, label="end of a run", series=BACKGROUND, hovers=False)
 
 
 def _cost(laid: Sequence[Sequence[tuple[float, Moment]]], costs: Sequence[float]) -> LineMark:

@@ -64,7 +64,7 @@ def view_attribution(
     """
     if rows < 1:
         raise ParameterError("rows", rows, "1 or more")
-    found = [_ranks(hit) for hit in ranking.hits]
+    found = [{kind: rank for kind, rank in found_by(hit).items() if rank is not None} for hit in ranking.hits]
     columns = tuple(views) or tuple(dict.fromkeys(kind for of_hit in found for kind in of_hit))
     if not any(kind in of_hit for of_hit in found for kind in columns):
         raise EvaluationError("no hit was ranked by a view. Try: a ranking of `retrieve_views` or `search_views`")
@@ -186,11 +186,6 @@ def chunking_errors(
     )
     height = 2.0 + 0.45 * len(chunkers)
     return one_panel(marks, x, y, path, title=title, caption=caption, height=height, stacked=True)
-
-
-def _ranks(hit: Hit) -> dict[str, int]:
-    """Return kind of view -> the hit's rank in it, of the views that ranked it."""
-    return {kind: rank for kind, rank in found_by(hit).items() if rank is not None}
 
 
 def _label(hit: Hit, several: bool) -> str:

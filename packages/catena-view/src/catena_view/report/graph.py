@@ -71,30 +71,33 @@ def graph_shown(graph: Graph, found: GraphResult, most: int) -> GraphShown | Mis
     numbers = {chunk_id: number for number, chunk_id in enumerate(chunks)}
     groups = _groups(chunks, start, links)
     by_document = {document: number for number, document in enumerate(groups)}
-    places = _places(chunks, _pairs(links, numbers), groups, [numbers[name] for name in start])
+    apart, by_forces = [numbers[name] for name in start], len(chunks) <= _FREE or len(groups) == 1
+    if by_forces:
+        pairs = np.array([(numbers[link.one], numbers[link.two]) for link in links], dtype=np.int64).reshape(-1, 2)
+        places = _unit_places(len(chunks), pairs, apart)
+    else:
+        places = _moved(discs_of_documents(list(chunks.values()), groups), apart, _APART / 2)
     return GraphShown(
         nodes=tuple(
-            _node(chunk, by_document[chunk.document_id], graph, place)
-            for chunk, place in zip(chunks.values(), places, strict=True)
+            NodeMark(
+                x=x,
+                y=y,
+                group=by_document[chunk.document_id],
+                citation=citation(chunk),
+                excerpt=shortened(excerpt(chunk), _EXCERPT),
+                keywords=keywords_of(chunk, graph),
+            )
+            for chunk, (x, y) in zip(chunks.values(), places, strict=True)
         ),
         groups=tuple(groups.values()),
         kinds=_kinds(links, numbers),
         chains=tuple(_chain(chain, numbers) for chain in found.chains),
         keywords=found.keywords,
         whole=whole,
-        by_document=len(chunks) > _FREE and len(groups) > 1,
+        by_document=not by_forces,
         caption=_caption(found.chains, chunks, links, whole=whole, reached=reached),
         degraded=tuple(f"{part.what}: {part.why}" for part in found.ranking.degraded),
     )
-
-
-def _places(
-    chunks: Mapping[str, Chunk], pairs: NDArray[np.int64], groups: Mapping[str, GroupMark], apart: Sequence[int]
-) -> list[tuple[float, float]]:
-    """Return the places of nodes: by the forces of their edges, or of many nodes document by document."""
-    if len(chunks) <= _FREE or len(groups) == 1:
-        return _unit_places(len(chunks), pairs, apart)
-    return _moved(discs_of_documents(list(chunks.values()), groups), apart, _APART / 2)
 
 
 def discs_of_documents(chunks: Sequence[Chunk], groups: Mapping[str, GroupMark]) -> list[tuple[float, float]]:
@@ -129,10 +132,6 @@ def discs_of_documents(chunks: Sequence[Chunk], groups: Mapping[str, GroupMark])
         places[at] = middles[numbers[document]] + reach * np.array([np.cos(angle), np.sin(angle)])
     unit = np.clip(places / size, 0.0, 1.0)
     return [(round(float(x), _DIGITS), round(float(y), _DIGITS)) for x, y in unit]
-
-
-def _pairs(links: Sequence[DrawnEdge], numbers: Mapping[str, int]) -> NDArray[np.int64]:
-    return np.array([(numbers[link.one], numbers[link.two]) for link in links], dtype=np.int64).reshape(-1, 2)
 
 
 def _unit_places(count: int, edges: NDArray[np.int64], apart: Sequence[int] = ()) -> list[tuple[float, float]]:
@@ -178,17 +177,6 @@ def _groups(
         )
         for name, (x, y) in zip(order, places, strict=True)
     }
-
-
-def _node(chunk: Chunk, group: int, graph: Graph, place: tuple[float, float]) -> NodeMark:
-    return NodeMark(
-        x=place[0],
-        y=place[1],
-        group=group,
-        citation=citation(chunk),
-        excerpt=shortened(excerpt(chunk), _EXCERPT),
-        keywords=keywords_of(chunk, graph),
-    )
 
 
 def _kinds(links: Sequence[DrawnEdge], numbers: Mapping[str, int]) -> tuple[EdgeKind, ...]:

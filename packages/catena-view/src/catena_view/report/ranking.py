@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from itertools import groupby
 from math import fsum, isfinite
@@ -70,20 +70,12 @@ def preview_of(text: str, question: str) -> Preview:
             lines += kept
     best = max(tables, key=lambda table: len(keys & _keys(tokenise("\n".join(table)))), default=[])
     rows = [cells_of(line) for line in best if not is_rule(line.strip())]
-    chosen = _rows_that_match(rows[1:], keys)
-    return Preview(
-        header=rows[0] if rows else (),
-        rows=chosen,
-        more=len(rows) - 1 - len(chosen) if rows else 0,
-        text=_around("\n".join(lines).strip(), keys),
-    )
-
-
-def _rows_that_match(rows: Sequence[tuple[str, ...]], keys: Set[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the rows that say most of some words, in their order; the first ones where none says any."""
-    said = [len(keys & _keys(tokenise(" ".join(row)))) for row in rows]
-    places = sorted(range(len(rows)), key=lambda place: (-said[place], place))[:_ROWS]
-    return tuple(rows[place] for place in sorted(places) if said[place] or not any(said))
+    header, *below = rows or [()]
+    said = [len(keys & _keys(tokenise(" ".join(row)))) for row in below]
+    places = sorted(range(len(below)), key=lambda place: (-said[place], place))[:_ROWS]
+    chosen = tuple(below[place] for place in sorted(places) if said[place] or not any(said))
+    text = _around("\n".join(lines).strip(), keys)
+    return Preview(header=header, rows=chosen, more=len(below) - len(chosen), text=text)
 
 
 def _around(text: str, keys: Set[str]) -> str:

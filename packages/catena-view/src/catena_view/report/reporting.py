@@ -202,9 +202,10 @@ def page_of(contents: ReportContents) -> str:
     style, script = _read("page.css"), "\n".join(map(_read, _SCRIPTS))
     hashes = (b64encode(sha256(text.encode()).digest()).decode("ascii") for text in (script, style))
     policy = "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; {}"
+    title = escape(f"{contents.question} · Catena report")
     places = {
         "policy": policy.format(*hashes, "base-uri 'none'; form-action 'none'"),
-        "title": _in_markup(f"{contents.question} · Catena report"),
+        "title": title.encode("ascii", "xmlcharrefreplace").decode("ascii"),  # also a character that no file holds
         "version": escape(__version__),
         "style": style,
         "data": data_of(contents),
@@ -217,11 +218,6 @@ def data_of(contents: ReportContents) -> str:
     """Return the values as JSON in ASCII, without a character that means anything to HTML."""
     text = json.dumps(asdict(contents), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPED)
-
-
-def _in_markup(text: str) -> str:
-    """Return a text as HTML, in ASCII: of a broken character, which no file could hold, only its number is left."""
-    return escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def _read(name: str) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +62,17 @@ def no_files() -> ProblemError:
     """Return what to say of paths that lead to no file."""
     hint = "a path that holds PDF, HTML, Markdown, LaTeX, text, Office files, EPUB or e-mail"
     return ProblemError("there are no files in these folders", hint, SOME_FAILED)
+
+
+def end_with(failed: Sized, files: int) -> None:
+    """End with the exit code of failure where some of the files were not read.
+
+    Raises:
+        ProblemError: some were not.
+    """
+    if failed:
+        what = f"{len(failed)} of {files} files were not read"
+        raise ProblemError(what, "the path and the type of the files named above", SOME_FAILED)
 
 
 def say(what: str, hint: str, *, label: str = "Error", more: Mapping[str, str] | None = None) -> None:
@@ -196,12 +207,13 @@ def hints_for(failed: Sequence[Outcome]) -> list[str]:
             files.setdefault(hint, []).append(outcome.source)
     if len(failed) == 1:
         return list(files)
-    return [f"for {_first(names)}: {hint}" for hint, names in files.items()]
+    return [f"for {named(names)}: {hint}" for hint, names in files.items()]
 
 
-def _first(names: Sequence[str], most: int = 5) -> str:
+def named(names: Sequence[str], most: int = 5) -> str:
+    """Return the first of some names, in one line that a terminal may show, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return printable(", ".join(names[:most]), one_line=True) + more
 
 
 def failed(error: Exception, verbose: bool) -> int:

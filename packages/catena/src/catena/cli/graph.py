@@ -112,16 +112,11 @@ def _graph_of(library: Path) -> Iterator[ChunkGraph]:
         yield opened.graph
 
 
-def _kinds(graph: ChunkGraph) -> list[dict[str, Any]]:
-    """Return what there is of each kind; an edge of two directions counts once, a mention at both of its ends."""
-    from catena.graph.edges import kinds_in_order
-
-    made = [_kind(kind, graph.degrees(kind)) for kind in kinds_in_order(graph.kinds)]
-    return [*made, _kind("all kinds", graph.degrees())]
-
-
 def _kind(name: str, degrees: NDArray[np.integer[Any]]) -> dict[str, Any]:
-    """Return how many edges of a kind there are, and how many neighbours nodes have by it."""
+    """Return how many edges of a kind there are, and how many neighbours nodes have by it.
+
+    An edge of two directions counts once, a mention at both of its ends.
+    """
     if not len(degrees):
         return {"kind": name, "edges": 0, "mean": 0.0, "most": 0, "without": 0}
     edges, most, without = int(degrees.sum()) // 2, int(degrees.max()), int((degrees == 0).sum())
@@ -133,10 +128,13 @@ def _show(
 ) -> None:
     import numpy as np
 
+    from catena.graph.edges import kinds_in_order
+
     degrees = graph.degrees()
     first = np.lexsort((np.arange(len(degrees)), -degrees))[:hubs].tolist()
     chunks = [(graph.chunk(graph.ids[place]), int(degrees[place])) for place in first]
-    kinds = _kinds(graph)
+    kinds = [_kind(kind, graph.degrees(kind)) for kind in kinds_in_order(graph.kinds)]
+    kinds.append(_kind("all kinds", degrees))
     if as_json:
         told = [{"chunk": chunk.id, "citation": citation(chunk), "neighbours": count} for chunk, count in chunks]
         write_json({"library": library, "nodes": len(graph), "kinds": kinds, "hubs": told, **(more or {})})

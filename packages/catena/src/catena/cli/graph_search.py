@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from catena.graph.scoring import Scorer
     from catena.graph.search import GraphResult
     from catena.library import Library
-    from catena.model import Chain, Edge, Hop, Where
+    from catena.model import Chain, Hop, Where
     from catena.retrieval.fusion import Fusion
 
 SHIPPED, UNTRAINED, SIMILARITY = "shipped", "untrained", "similarity"
@@ -227,19 +227,13 @@ def _chain(question: str, chain: Chain) -> RenderableType:
 
 def _reasons(hop: Hop, chain: Chain) -> Iterator[str]:
     """Yield how a hop came about, and what of the question it is the first to say."""
-    origin = _number_of(hop.came_from, chain)
-    if origin is None:
-        yield "from the first ranking"
-    else:
-        yield f"from {origin} by {_joined(hop.edge)}"
-    if hop.words:
-        yield f"new of the question: {', '.join(hop.words)}"
-
-
-def _joined(edge: Edge | None) -> str:
     from catena.graph.edges import reasons
 
-    return "no edge any more" if edge is None else "; ".join(reasons(edge))
+    origin = _number_of(hop.came_from, chain)
+    by = "no edge any more" if hop.edge is None else "; ".join(reasons(hop.edge))
+    yield "from the first ranking" if origin is None else f"from {origin} by {by}"
+    if hop.words:
+        yield f"new of the question: {', '.join(hop.words)}"
 
 
 def _numbered(chain: Chain) -> Iterator[tuple[int, Hop]]:

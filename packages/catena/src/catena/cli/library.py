@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catena.cli import index_options as index_models
-from catena.cli.console import err, out, printable, write_json
-from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, no_files, unread
+from catena.cli.console import out, printable, tell, write_json
+from catena.cli.failures import DAMAGED, SOME_FAILED, ProblemError, hints_for, named, no_files, unread
 from catena.cli.index_options import IndexOptions, MadeBy
 from catena.cli.options import AsJson, DryRun, EmbedderName, FilePaths, LibraryPath, flag, grouped, option
 from catena.cli.progress import notes_of, progress
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 EMBEDDING = "embedding"  # what the purposes of requests for vectors begin with
-NAMED = 5  # of several documents, so many are named in one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ def _joined(library: Library) -> dict[str, int]:
 def _tell_moved(outcomes: Sequence[Outcome]) -> None:
     if moved := [f"{each.document_id} (was {', '.join(each.moved_from)})" for each in outcomes if each.moved_from]:
         what = "1 file was moved" if len(moved) == 1 else f"{len(moved):,} files were moved"
-        err().print(f"{what}, and found under the new name alone: {named(moved)}", soft_wrap=True)
+        tell(f"{what}, and found under the new name alone: {named(moved)}", style=None)
 
 
 def _gone(
@@ -161,24 +160,17 @@ def _tell_gone(
 ) -> None:
     place = f"--library {shlex.quote(str(library))}"
     if gone and pruned:
-        err().print(f"{_gone_files(gone)}, and deleted from the library: {named(gone)}", soft_wrap=True)
+        tell(f"{_gone_files(gone)}, and deleted from the library: {named(gone)}", style=None)
     elif gone:
-        err().print(f"{_gone_files(gone)} and can still be found: {named(gone)}", style="yellow", soft_wrap=True)
-        err().print(f"Try: {_line(f'catena index {shlex.join(map(str, paths))} {place} --prune')}", soft_wrap=True)
+        tell(f"{_gone_files(gone)} and can still be found: {named(gone)}")
+        tell(f"Try: catena index {shlex.join(map(str, paths))} {place} --prune", style=None)
     if elsewhere:
-        what = f"{_gone_files(elsewhere)}, outside of what was given, and can still be found"
-        err().print(what, style="yellow", soft_wrap=True)
-        err().print(f"Try: {_line(f'catena status {place}')}, which names them", soft_wrap=True)
+        tell(f"{_gone_files(elsewhere)}, outside of what was given, and can still be found")
+        tell(f"Try: catena status {place}, which names them", style=None)
 
 
 def _gone_files(gone: Sequence[str]) -> str:
     return f"{len(gone):,} indexed {'file is' if len(gone) == 1 else 'files are'} gone from disk"
-
-
-def named(documents: Sequence[str]) -> str:
-    """Return the first of some documents, in one line that a terminal may show, and how many more there are."""
-    more = f" and {len(documents) - NAMED:,} more" if len(documents) > NAMED else ""
-    return _line(", ".join(documents[:NAMED])) + more
 
 
 def _line(text: object) -> str:
@@ -244,7 +236,7 @@ def show_outcomes(outcomes: Sequence[Outcome], when: str, documents: int, chunks
 def advise(outcomes: Sequence[Outcome], where: str = "the library") -> None:
     """Say once each what to do about the files that were not, or not wholly, read; `where` are the others."""
     for hint in hints_for(unread(outcomes)) or (f"the reasons in the table; all other files are in {where}",):
-        err().print(f"Try: {_line(hint)}", soft_wrap=True)
+        tell(f"Try: {hint}", style=None)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_h
 
 import typer
 
-from catena.cli.console import err
+from catena.cli.console import tell
 from catena.cli.failures import ProblemError
 from catena.model.errors import pip_install
 from catena.model.options import declared
@@ -281,8 +281,8 @@ class ReadingChoices:
         if figures and find_spec("pypdfium2") is not None:
             engine = "pypdfium2"
         elif figures:
-            err().print("figures are not cropped: pypdfium2 is not installed", style="yellow")
-            err().print(f"Try: {pip_install('catena-core[fast-pdf]')}", markup=False, soft_wrap=True)
+            tell("figures are not cropped: pypdfium2 is not installed")
+            tell(f"Try: {pip_install('catena-core[fast-pdf]')}", style=None)
         return Preparation(
             engine=engine, ruled_tables=self.ruled_tables, figures=figures, hidden_text=hidden_text, ocr=self.ocr,
             limits=limits,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import err, picked, printable, tell, write_json, write_text
-from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, split_hint
+from catena.cli.failures import SOME_FAILED, ProblemError, check_targets, end_with, split_hint
 from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, DryRun, FieldsOf, Given, NoHiddenText, ReadingChoices, grouped, option, picture
 from catena.cli.progress import counted
@@ -68,7 +68,9 @@ def parse(
                 return
             parsed, reports = _formatted(parsed, services, options)
         if fidelity is not None:
-            _write_fidelity([*reports.values()], fidelity)
+            kept = [report.as_json() for report in reports.values()]  # one as an object, several as a list
+            text = json.dumps(kept[0] if len(kept) == 1 else kept, ensure_ascii=False, indent=2)
+            fidelity.write_text(f"{text}\n", encoding="utf-8")
         if fidelity_plot is not None:
             _draw_fidelity([*reports.values()], fidelity_plot)
     _write(parsed, targets, reports, as_json=as_json)
@@ -143,9 +145,7 @@ def _end(failed: Mapping[Path, ParseError], parsed: Mapping[Path, Parsed], files
     """
     for error in failed.values():
         tell(f"not read: {error}", "red")
-    if failed:
-        what = f"{len(failed)} of {len(files)} files were not read"
-        raise ProblemError(what, "the paths and types of the files named above", SOME_FAILED)
+    end_with(failed, len(files))
     if cut := [each for each in parsed.values() if each.retry]:
         hint = split_hint(f". Try: {cut[0].retry}")[1]
         raise ProblemError(f"{len(cut)} of {len(files)} files were not read to their end", hint, SOME_FAILED)
@@ -250,13 +250,6 @@ def _reasons(report: FidelityReport) -> str:
     kinds = [kind for kind, _ in Counter(fault.kind for fault in faults).most_common()]
     silent = next((f" ({fault.detail})" for fault in faults if fault.kind == "no-answer" and fault.detail), "")
     return ", ".join(kind + (silent if kind == "no-answer" else "") for kind in kinds) or "too little recall or order"
-
-
-def _write_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:
-    """Write one report as an object, several as a list."""
-    values = [report.as_json() for report in reports]
-    text = json.dumps(values[0] if len(values) == 1 else values, ensure_ascii=False, indent=2)
-    target.write_text(text + "\n", encoding="utf-8")
 
 
 def _draw_fidelity(reports: Sequence[FidelityReport], target: Path) -> None:

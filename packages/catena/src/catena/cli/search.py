@@ -156,12 +156,12 @@ def search(
     check_question(question)
     check_kind(segments, list(given_options(about)), {"-k": k, "--figures": figures, "--section": section})
     reads = budget_tokens is not None and not (segments or passages or chains.graph)
-    _check_one(
-        {
-            "--segments": segments, "--passages": passages, "--views": by_views.views, "--figures": figures,
-            "--graph": chains.graph, "--budget-tokens": reads,
-        }
-    )  # fmt: skip
+    sought = {
+        "--segments": segments, "--passages": passages, "--views": by_views.views, "--figures": figures,
+        "--graph": chains.graph, "--budget-tokens": reads,
+    }  # fmt: skip
+    first, *others = [name for name, given in sought.items() if given] or [""]
+    refuse(dict.fromkeys(others, True), f"{first} and {{}} each say what is to be found", "one of them")
     if passages or reads:
         what = "{}: with --passages or --budget-tokens, as much is read as the budget holds"
         refuse({"-k": k, "--section": section}, what, "--budget-tokens for how much")
@@ -316,18 +316,15 @@ def _searched(opened: Library, asked: _Asked) -> tuple[Ranking, tuple[str, ...]]
 
 
 def _as_json(asked: _Asked, ranking: Ranking, kinds: Sequence[str], told: dict[str, Any]) -> dict[str, Any]:
+    """Return a ranking with the rank (from 1) of each hit in each view that found it, or with the tokens read."""
+    from catena.retrieval.view_search import found_by
+
     if kinds:
-        return _with_views(told, ranking, kinds, asked.by_views)
+        hits = [{**shown, "views": found_by(hit)} for shown, hit in zip(told["hits"], ranking.hits, strict=True)]
+        return {**told, "views": kinds, "rule": asked.by_views.rule or "paper", "hits": hits}
     if asked.budget is None:
         return told
     return {**told, "tokens": _tokens(ranking.hits), "budget_tokens": asked.budget}
-
-
-def _check_one(asked: Mapping[str, object]) -> None:
-    """Raise where more than one thing is to be found."""
-    given = [name for name, value in asked.items() if value]
-    if len(given) > 1:
-        raise ProblemError(f"{given[0]} and {given[1]} each say what is to be found", "one of them")
 
 
 def _tokens(hits: Sequence[Hit]) -> int:
@@ -395,11 +392,17 @@ def _found_by_views(opened: Library, asked: _Asked, *, k: float) -> tuple[Rankin
         ProblemError: the library has no such views.
     """
     from catena.retrieval.section_search import ViewSearch
+    from catena.retrieval.view_search import ExactUnion, PaperQuota, ViewRankFusion, ViewScoreFusion
 
+    rules: Mapping[str | None, Callable[[], ViewRule]] = {
+        "exact": ExactUnion,
+        "rank": ViewRankFusion,
+        "score": ViewScoreFusion,
+    }
     kinds = _held(opened.store.view_kinds(), asked.by_views.kinds)
     how = ViewSearch(
         views=kinds,
-        rule=_rule(asked.by_views.rule),
+        rule=rules.get(asked.by_views.rule, PaperQuota)(),
         routes=asked.weights.routes or _ROUTES,
         fusion=asked.weights.of_view(ViewSearch().fusion),
     )
@@ -419,23 +422,6 @@ def _held(held: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
         what = f"this library holds no views of the kind {missing[0]!r}, only {', '.join(held)}"
         raise ProblemError(what, more)
     return tuple(wanted)
-
-
-def _rule(name: str | None) -> ViewRule:
-    from catena.retrieval.view_search import ExactUnion, PaperQuota, ViewRankFusion, ViewScoreFusion
-
-    rules: Mapping[str | None, Callable[[], ViewRule]] = {
-        "exact": ExactUnion, "rank": ViewRankFusion, "score": ViewScoreFusion,
-    }  # fmt: skip
-    return rules.get(name, PaperQuota)()
-
-
-def _with_views(told: dict[str, Any], ranking: Ranking, kinds: Sequence[str], wanted: ViewsWanted) -> dict[str, Any]:
-    """Return a ranking as JSON with the rank (from 1) of each hit in each view that found it."""
-    from catena.retrieval.view_search import found_by
-
-    hits = [{**shown, "views": found_by(hit)} for shown, hit in zip(told["hits"], ranking.hits, strict=True)]
-    return {**told, "views": kinds, "rule": wanted.rule or "paper", "hits": hits}
 
 
 def _by_views(

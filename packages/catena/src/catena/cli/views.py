@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catena.cli.console import out, picked, printable, tell, write_json
-from catena.cli.failures import SOME_FAILED, ProblemError, no_files, split_hint, tell_degraded
+from catena.cli.failures import SOME_FAILED, ProblemError, end_with, no_files, split_hint, tell_degraded
 from catena.cli.index_options import Language, MadeBy, ViewKinds, check_makers, made_kinds, makers_of
 from catena.cli.llm_options import ModelOptions, done
 from catena.cli.options import AsJson, DryRun, FilePaths, ReadingChoices, grouped, option
@@ -214,14 +214,3 @@ def _home(paths: Sequence[Path]) -> str:
         return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
     except ValueError:
         return ""
-
-
-def end_with(failed: Sequence[str], files: int) -> None:
-    """End with the exit code of failure where files were not read.
-
-    Raises:
-        ProblemError: some were not.
-    """
-    if failed:
-        what = f"{len(failed)} of {files} files were not read"
-        raise ProblemError(what, "the path and the type of the files named above", SOME_FAILED)
