@@ -261,7 +261,7 @@ def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) 
     pages = tuple(
         page_of(read[number], labels[number - 1], figures.get(number, ()))
         if number in read
-        else _unread(number, labels[number - 1], why.get(number, missing))
+        else Page(number, 0.0, 0.0, (), label=labels[number - 1], state="failed", note=why.get(number, missing))
         for number in range(1, count + 1)
     )
     _check_some_text(pages, failed)
@@ -355,10 +355,6 @@ def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) ->
         raise Unreadable("no-text", what, "parse(path, ocr=True)")
     what = "have nothing on them that can be seen" if "text" in states else "are blank"
     raise Unreadable("empty", f"all of its {len(pages)} pages {what}")
-
-
-def _unread(number: int, label: str, note: str) -> Page:
-    return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
 
 
 def _unreadable(failed: Mapping[str, Any]) -> Unreadable:

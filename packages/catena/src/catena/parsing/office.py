@@ -148,11 +148,13 @@ def _styled_title(archive: _Archive) -> str:
 def read_pptx(data: bytes) -> FileText:
     """Return slides as pages, each with the notes of its speaker."""
     found = _office(data, "pptx")
-    slides = (
-        (f"slide {number}{_hidden(slide)}", _html(slide["elements"]) + _spoken(slide.get("speaker_notes", ())))
-        for number, slide in enumerate(found["sections"], start=1)
-    )
-    return _file_text(slides, _title(found), _about(found))
+    slides: list[tuple[str, str]] = []
+    for number, slide in enumerate(found["sections"], start=1):
+        notes = slide.get("speaker_notes")
+        spoken = f"<p>Speaker notes:</p>{_html(notes)}" if notes else ""
+        slides.append((f"slide {number}{_hidden(slide)}", _html(slide["elements"]) + spoken))
+    title = str(found["metadata"].get("title") or "").strip()
+    return _file_text(slides, "" if _UNTITLED.fullmatch(title) else title, _about(found))
 
 
 def read_xlsx(data: bytes) -> FileText:
@@ -213,18 +215,9 @@ def _office(data: bytes, kind: Any) -> Mapping[str, Any]:
     return found
 
 
-def _title(found: Mapping[str, Any]) -> str:
-    title = str(found["metadata"].get("title") or "").strip()
-    return "" if _UNTITLED.fullmatch(title) else title
-
-
 def _about(found: Mapping[str, Any]) -> dict[str, str]:
     about = found["metadata"]
     return {name: str(about[name]) for name in ("author", "subject", "created", "modified") if about.get(name)}
-
-
-def _spoken(notes: Sequence[Mapping[str, Any]]) -> str:
-    return f"<p>Speaker notes:</p>{_html(notes)}" if notes else ""
 
 
 def _hidden(section: Mapping[str, Any]) -> str:

@@ -131,14 +131,10 @@ def glyph_font(resource: Any) -> GlyphFont:
     matrix = entry(resource, "/FontMatrix")
     if font.sub_type == "Type3" and isinstance(matrix, list) and matrix and isinstance(matrix[0], (int, float)):
         unit = abs(float(matrix[0]))
-    bullets = _WIN_ANSI_BULLETS if _base_encoding(resource) == "/WinAnsiEncoding" else frozenset[str]()
-    return GlyphFont(font, style_of(font.name, flags, weight), unit, bullets)
-
-
-def _base_encoding(resource: DictionaryObject) -> Any:
-    """Return the name of the encoding that a simple font has or changes, or None."""
     encoding = entry(resource, "/Encoding")
-    return entry(encoding, "/BaseEncoding") if isinstance(encoding, DictionaryObject) else encoding
+    base = entry(encoding, "/BaseEncoding") if isinstance(encoding, DictionaryObject) else encoding
+    bullets = _WIN_ANSI_BULLETS if base == "/WinAnsiEncoding" else frozenset[str]()
+    return GlyphFont(font, style_of(font.name, flags, weight), unit, bullets)
 
 
 class TextState(NamedTuple):

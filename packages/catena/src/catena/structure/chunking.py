@@ -256,15 +256,10 @@ def _visible(text: str, section: Section, blocks: Sequence[Block]) -> int:
     unseen = sum(
         _inked(text[block.start : block.end])
         for block in blocks
-        if block.start >= section.body_start and _is_unseen(text, block)
+        if block.start >= section.body_start
+        and (block.kind == "rule" or (block.kind == "html" and _COMMENTS.fullmatch(text, block.start, block.end)))
     )
     return _inked(body) - unseen
-
-
-def _is_unseen(text: str, block: Block) -> bool:
-    if block.kind == "html":
-        return bool(_COMMENTS.fullmatch(text, block.start, block.end))
-    return block.kind == "rule"
 
 
 def _inked(text: str) -> int:
