@@ -66,8 +66,7 @@ def format_chains(documents: Sequence[Document], reading: ChainReading | None = 
         ParameterError: `reading` is out of range.
     """
     told = [document.page_content for document in documents if is_unknown(document)]
-    text = chain_context(chains_of(documents), reading).text
-    return "\n\n".join(filter(None, (*told, text)))
+    return "\n\n".join(filter(None, (*told, chain_context(chains_of(documents), reading).text)))
 
 
 def chain_formatter(reading: ChainReading | None = None) -> Runnable[Sequence[Document], str]:

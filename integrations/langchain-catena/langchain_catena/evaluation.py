@@ -244,8 +244,7 @@ def _rows(
     wanted = {
         name: relevant_of(reference, relevant) for name, reference in zip(names, reference_outputs, strict=True)
     }
-    run = {name: ids_of(found, documents) for name, found in zip(names, outputs, strict=True) if found}
-    return wanted, run
+    return wanted, {name: ids_of(found, documents) for name, found in zip(names, outputs, strict=True) if found}
 
 
 def _rules(found: LogRankScore | MeanLogRankIndex) -> dict[str, Any]:

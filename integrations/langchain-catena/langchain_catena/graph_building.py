@@ -230,8 +230,7 @@ def _nodes(
     }
     if maker is not None:
         keywords |= yield from _made(maker, [chunk for chunk in chunks if chunk.id not in keywords])
-    texts = [document.page_content for document in documents]
-    rows = yield from embed_texts(texts, "graph")
+    rows = yield from embed_texts([document.page_content for document in documents], "graph")
     nodes = [
         node_of(chunk, keywords=keywords.get(chunk.id), titles=titles_of(document, keys))
         for chunk, document in zip(chunks, documents, strict=True)
@@ -311,8 +310,7 @@ def node_ids(document: Document, keys: NodeKeys) -> Iterator[str]:
 
 def said_by(document: Document, keys: NodeKeys) -> str:
     """Return the hash of what a document says and whose it is, without the id that a store may have given it."""
-    nameless = document.model_copy(update={"id": None})
-    return content_of(document, source_name(nameless, keys.source))
+    return content_of(document, source_name(document.model_copy(update={"id": None}), keys.source))
 
 
 def node_id(document: Document, keys: NodeKeys, graph: Container[object] = ()) -> str:

@@ -109,8 +109,7 @@ def ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
         for found, each, score in zip(nodes, told, scores, strict=True)
     )
     degraded = dict.fromkeys(Degraded(**part) for each in told for part in each.get("degraded", ()))
-    unknown = dict.fromkeys(unknown_in(nodes))
-    return replace(Ranking.of(hits, scale, degraded), unknown=tuple(unknown))
+    return replace(Ranking.of(hits, scale, degraded), unknown=tuple(dict.fromkeys(unknown_in(nodes))))
 
 
 def unknown_in(nodes: Iterable[NodeWithScore]) -> tuple[Unknown, ...]:

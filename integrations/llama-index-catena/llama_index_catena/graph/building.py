@@ -278,8 +278,7 @@ class NodeReading:
         Neighbours are those that the nodes' links name; without links, nodes of one document stand in the order of
         their offsets, and without those in the order given. Nodes whose metadata count their `position` keep it.
         """
-        places = positions(nodes)
-        return tuple(self._node(node, place) for node, place in zip(nodes, places, strict=True))
+        return tuple(self._node(node, place) for node, place in zip(nodes, positions(nodes), strict=True))
 
     def _node(self, node: BaseNode, position: int) -> Node:
         plain = to_chunk(node)

@@ -397,8 +397,7 @@ def laid_out(chosen: Sequence[ValuedPassage], layout: Layout, header: Callable[[
 
 
 def _document(group: Sequence[tuple[int, ValuedPassage]], header: str) -> str:
-    first = group[0][1].segment
-    name = _attribute(document_name(first))
+    name = _attribute(document_name(group[0][1].segment))
     parts = (f'<document name="{name}">', *([inside(header)] if header else ()))
     return "\n".join((*parts, *(_tagged(number, valued) for number, valued in group), "</document>"))
 

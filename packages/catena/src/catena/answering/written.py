@@ -102,8 +102,7 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
         header = _HEADER.match(lines[index])
         if header and (not header["rest"] or (header["colon"] and _is_quote(header["rest"]))):
             return lines[:index], [header["rest"], *lines[index + 1 :]]
-    bare = [line for line in lines if _is_quote(line)]
-    return [line for line in lines if not _is_quote(line)], bare
+    return [line for line in lines if not _is_quote(line)], [line for line in lines if _is_quote(line)]
 
 
 def _is_quote(line: str) -> bool:
@@ -249,8 +248,7 @@ def check_citations(text: str, passages: int | Collection[int]) -> CheckedText:
         unknown.update(dict.fromkeys(number for number in numbers if number not in known))
         return f"{group['space']}[{', '.join(map(str, known))}]" if known else ""
 
-    checked = _GROUP.sub(kept, text)
-    return CheckedText(text=checked, cited=tuple(cited), unknown=tuple(unknown))
+    return CheckedText(text=_GROUP.sub(kept, text), cited=tuple(cited), unknown=tuple(unknown))
 
 
 def _numbers(inside: str) -> list[int]:

@@ -106,8 +106,7 @@ class RatingPlan:
     def scores(self, replies: Iterable[Sequence[float]]) -> tuple[float, ...]:
         """Return one score per text: that of its best piece, and 0.0, the lowest there is, for an empty text."""
         best = [0.0] * self.count
-        flat = [score for reply in replies for score in reply]
-        for owner, score in zip(self.owners, flat, strict=True):
+        for owner, score in zip(self.owners, [score for reply in replies for score in reply], strict=True):
             best[owner] = max(best[owner], score)
         return tuple(best)
 

@@ -239,8 +239,7 @@ def _messages(request: Complete) -> list[Any]:
 
 def _reasoning_tokens(message: Any, usage: Any) -> int:
     """Return what a service counts of them, or about how many stand in what it shows of the thoughts."""
-    details = getattr(usage, "completion_tokens_details", None)
-    counted = getattr(details, "reasoning_tokens", None)
+    counted = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
     shown = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
     return counted or (approximate_tokens(shown) if isinstance(shown, str) else 0)
 

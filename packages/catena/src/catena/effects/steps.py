@@ -410,8 +410,7 @@ def embed_texts(
     texts: Sequence[str], purpose: str, *, kind: Literal["document", "query"] = "document"
 ) -> Step[list[Any]]:
     """Return a row per text, in order; they are asked for in batches, which can be told of and stopped."""
-    starts = range(0, len(texts), TEXTS_OF_BATCH)
-    batches = [tuple(texts[at : at + TEXTS_OF_BATCH]) for at in starts]
+    batches = [tuple(texts[at : at + TEXTS_OF_BATCH]) for at in range(0, len(texts), TEXTS_OF_BATCH)]
     requests = [Embed(texts=batch, kind=kind, purpose=purpose) for batch in batches]
     replies = (yield from ask(requests)) if requests else []
     return [row for reply in replies for row in reply]

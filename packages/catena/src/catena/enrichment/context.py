@@ -221,8 +221,7 @@ def context_offline(
     how = options or ContextOptions(by="offline")
     if len(sentences) != len(sections):
         raise ParameterError("sentences", f"{len(sentences)} lists", f"one for each of {len(sections)} sections")
-    wanted = how.document_title and not printed_title(document, sections)
-    title = _title(document, sections) if wanted else ""
+    title = _title(document, sections) if how.document_title and not printed_title(document, sections) else ""
     titles = [""] * len(sections)
     for section in sections_with_text(document, sections) if how.section_titles else ():
         if not section.title:

@@ -142,12 +142,10 @@ class Keywords(ModelMaker):
         if not self.asks_model:
             lists = salient_terms([chunk.text for chunk in chunks], words=self.words)
             return MadeViews(texts=tuple(("; ".join(terms),) if terms else () for terms in lists))
-        limits = {"words": str(self.words)}
-        return (yield from ask_about(self, chunks, title, limits))
+        return (yield from ask_about(self, chunks, title, {"words": str(self.words)}))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:
-        terms = read_keywords(reply, content, words=self.words, any_language=bool(self.language))
-        return ("; ".join(terms),)
+        return ("; ".join(read_keywords(reply, content, words=self.words, any_language=bool(self.language))),)
 
 
 def read_keywords(reply: str, content: str, *, words: int, any_language: bool = False) -> tuple[str, ...]:
@@ -213,8 +211,7 @@ class Questions(ModelMaker):
         Raises:
             CatenaError: not a failure of the model, but of what surrounds it.
         """
-        limits = {"count": str(self.count)}
-        return (yield from ask_about(self, chunks, title, limits))
+        return (yield from ask_about(self, chunks, title, {"count": str(self.count)}))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:
         return read_questions(reply, content, count=self.count, any_language=bool(self.language))
@@ -287,8 +284,7 @@ class GraphKeywords(ModelMaker):
         if not self.asks_model:
             lists = (keywords_of(chunk.text, count=self.count, but=(title, *chunk.path)) for chunk in chunks)
             return MadeViews(texts=tuple(map(_as_view, lists)))
-        limits = {"count": str(self.count)}
-        made = yield from ask_about(self, chunks, title, limits)
+        made = yield from ask_about(self, chunks, title, {"count": str(self.count)})
         return replace(made, texts=tuple(self._joined(texts) for texts in made.texts))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:

@@ -40,8 +40,7 @@ def running_sentences(chunk: Chunk) -> tuple[str, ...]:
         for sentence in _sentences(paragraph)
         if len(sentence) + len(UNSPACED_LETTER.findall(sentence)) >= SHORTEST
     )
-    whole = tuple(sentence for sentence in found if _ENDS.search(sentence))
-    return whole or tuple(found)
+    return tuple(sentence for sentence in found if _ENDS.search(sentence)) or tuple(found)
 
 
 def _paragraphs(chunk: Chunk) -> Iterator[str]:

@@ -117,8 +117,7 @@ def adequacy_scores(ranks: Mapping[str, float]) -> dict[str, float]:
     Source: HiQA, arXiv:2402.01767, appendix A.4, which says nothing of ties.
     """
     check_ids(ranks, "ranked methods")
-    places = _mid_ranks(ranks)
-    return {method: len(ranks) + 1 - place for method, place in places.items()}
+    return {method: len(ranks) + 1 - place for method, place in _mid_ranks(ranks).items()}
 
 
 def adequacy(

@@ -165,6 +165,5 @@ def _band(
     size = len(found)
     draws = generator.integers(0, size, (rounds, size))
     weights = np.stack([np.bincount(draw, minlength=size) for draw in draws]) / size
-    means = weights @ found
-    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2), axis=0)
+    low, high = np.quantile(weights @ found, ((1 - level) / 2, (1 + level) / 2), axis=0)
     return low, high

@@ -281,8 +281,7 @@ def _field(name: str) -> str:
 
 def _write(path: FilePath, lines: list[str]) -> None:
     try:
-        data = "".join(lines).encode("utf-8")
-        Path(path).write_bytes(data)
+        Path(path).write_bytes("".join(lines).encode("utf-8"))
     except (OSError, UnicodeEncodeError) as error:
         raise EvaluationError(f"cannot write {Path(path).name}: {_reason(error)}") from error
 

@@ -261,8 +261,7 @@ def _first_chunks(ranked: Ranked, gold: Items) -> list[str]:
 
 def _with_room(ranked: Ranked, gold: Items, n: int) -> dict[str, float]:
     """Return scores by chunk, cut so that gold that no chunk holds has ranks to stand on: those at the end earn 0."""
-    lost = sum(not ids for ids in gold.values())
-    return dict(scored_ids(ranked)[: max(0, n - lost)])
+    return dict(scored_ids(ranked)[: max(0, n - sum(not ids for ids in gold.values()))])
 
 
 def _measured(values: Sequence[float], level: float, seed: int) -> MeasureValue:

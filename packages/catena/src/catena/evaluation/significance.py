@@ -158,8 +158,7 @@ def bootstrap_interval(
     n = len(values)
     batches = [values[generator.integers(0, n, (size, n))].mean(axis=1) for size in _batches(rounds, n)]
     means: Floats = np.concatenate(batches)
-    tails = _bca_tails(values, means, ((1 - level) / 2, (1 + level) / 2))
-    low, high = np.quantile(means, tails)
+    low, high = np.quantile(means, _bca_tails(values, means, ((1 - level) / 2, (1 + level) / 2)))
     return float(low), float(high)
 
 

@@ -155,8 +155,7 @@ def _divided(a: Sequence[str], b: Sequence[str], ranges: Ranges) -> list[Ranges]
         pairs = sorted((place, here[shingle]) for shingle, place in there.items() if shingle in here)
         chain = _increasing(pairs)
         if chain:
-            cuts = [(i, j), *chain, (m, n)]
-            spans = [(a[0], b[0], a[1], b[1]) for a, b in pairwise(cuts)]
+            spans = [(a[0], b[0], a[1], b[1]) for a, b in pairwise([(i, j), *chain, (m, n)])]
             return [span for span in spans if span[0] < span[1] or span[2] < span[3]]
     return []
 
@@ -222,8 +221,7 @@ def _slide(aligned: Alignment, source: Sequence[str], starts: Collection[int]) -
         first, last = there.start, there.stop
         if here or not there or first in starts:
             continue
-        reach = range(1, min(first, _REACH) + 1)
-        for step in reach:
+        for step in range(1, min(first, _REACH) + 1):
             if source[first - step] != source[last - step] or aligned.there[first - step] < 0:
                 break
             if first - step in starts:
@@ -340,8 +338,7 @@ def with_boxes(document: Document, layout: Layout) -> Document:
     for page, start, end in zip(layout.pages, document.page_starts, ends, strict=False):
         crops = {figure_name(document.id, page.number, n): crop for n, crop in enumerate(page.figures, start=1)}
         text = document.text[start:end]
-        shown = [link for link in figure_links(text) if link.name in crops]
-        for link in shown:
+        for link in [link for link in figure_links(text) if link.name in crops]:
             text = text[: link.start] + " " * (link.end - link.start) + text[link.end :]
             crop = crops[link.name]
             sides = (crop.x0, crop.top, crop.x1, crop.bottom)

@@ -382,8 +382,7 @@ def _residue(
 def _disorder(side: _Comparison) -> Iterator[_Found]:
     for run in excuses.moved_runs(side.aligned):
         if not side.settled.issuperset(run):
-            words = [side.answer.words[i] for i in run]
-            yield _Found("order", _phrase(words), side.aligned.here[run[0]])
+            yield _Found("order", _phrase([side.answer.words[i] for i in run]), side.aligned.here[run[0]])
 
 
 def _merged(side: _Comparison) -> Iterator[_Found]:
@@ -543,8 +542,7 @@ def heading_faults(answer: Words, previous: Words) -> Iterator[Fault]:
         if expected != line.level:
             detail = f"{_short(line.text)!r} is of level {line.level}, not {expected}"
             yield Fault(kind="heading-drift", detail=detail)
-    depths = sorted(levels)
-    for shallow, deep in pairwise(depths):
+    for shallow, deep in pairwise(sorted(levels)):
         if levels[deep] < levels[shallow]:
             detail = f"numbers of depth {deep} have level {levels[deep]}, those of depth {shallow} {levels[shallow]}"
             yield Fault(kind="heading-drift", detail=detail)
@@ -603,8 +601,7 @@ def first_of_each(faults: Iterable[Fault], most: int) -> tuple[Fault, ...]:
     kept = []
     for fault in found:
         seen[fault.kind] += 1
-        last = seen[fault.kind] == most < totals[fault.kind]
-        if last:
+        if seen[fault.kind] == most < totals[fault.kind]:
             kept.append(Fault(kind=fault.kind, detail=f"{fault.detail} and {totals[fault.kind] - most} more"))
         elif seen[fault.kind] <= most:
             kept.append(fault)

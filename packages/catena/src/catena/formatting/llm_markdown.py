@@ -267,8 +267,7 @@ class _Checker:
 
     def refuse(self, answer: str) -> None:
         """Raise ValueError for an answer that must not be kept: there is nothing of the window in it."""
-        found = self.judge(markdown_of(answer, self.window.text))
-        if any(fault.kind == "refusal" for fault in found.faults):
+        if any(fault.kind == "refusal" for fault in self.judge(markdown_of(answer, self.window.text)).faults):
             raise ValueError(_REFUSED)
 
     def judge(self, text: str) -> Fidelity:

@@ -71,8 +71,7 @@ class NearestNodes:
         all_places = np.concatenate([self.places[lists].ravel(), places])
         all_cosines = np.concatenate([self.cosines[lists].ravel(), cosines])
         order = np.lexsort((all_places, -all_cosines, all_rows))
-        firsts = np.searchsorted(all_rows[order], lists)
-        best = order[firsts[:, None] + np.arange(k)]
+        best = order[np.searchsorted(all_rows[order], lists)[:, None] + np.arange(k)]
         self.places[lists], self.cosines[lists] = all_places[best], all_cosines[best]
 
 
@@ -299,8 +298,7 @@ def _of_members(lists: NearestNodes, group: NDArray[np.int64], k: int) -> Neares
     result = NearestNodes.nothing(len(group), k)
     for a in range(0, len(order), _BLOCK):
         mine = order[a : a + _BLOCK]
-        near = lists.places[group[mine]]
-        places = members[near].reshape(len(mine), -1)
+        places = members[lists.places[group[mine]]].reshape(len(mine), -1)
         cosines = np.repeat(lists.cosines[group[mine]], k + 1, axis=1)
         cosines[(places == NO_NODE) | (places == mine[:, None])] = 0.0
         best = np.lexsort((places, -cosines), axis=1)[:, :k]
@@ -346,8 +344,7 @@ def _index(faiss: Any, rows: NDArray[np.float32]) -> Any:
     size, dim = rows.shape
     centres = max(1, min(4 * isqrt(size), size // _PER_CENTRE))
     sample = np.linspace(0, size - 1, min(size, _PER_CENTRE * centres)).astype(np.int64)
-    quantizer = faiss.IndexFlatIP(dim)
-    index = faiss.IndexIVFFlat(quantizer, dim, centres, faiss.METRIC_INNER_PRODUCT)
+    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, centres, faiss.METRIC_INNER_PRODUCT)
     index.cp.niter, index.cp.seed = _ROUNDS, 1
     index.cp.min_points_per_centroid, index.cp.spherical = 1, True
     threads = faiss.omp_get_max_threads()

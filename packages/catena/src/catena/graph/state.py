@@ -236,8 +236,7 @@ def updated_state(
     titles = [titles_of(node) if options.mentions else () for node in added]
     own = _numbered(titles)
     all_titles = changed(state.titles, *own)
-    held = _without(numbers_said(came, all_titles.keys), own)
-    mentions = _changed_mentions(state, places, titles, own, held)
+    mentions = _changed_mentions(state, places, titles, own, _without(numbers_said(came, all_titles.keys), own))
     grown = GraphState(
         slots=slots,
         vectors=vectors,

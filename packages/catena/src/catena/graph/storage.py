@@ -48,8 +48,7 @@ def to_line(node: Node | bytes) -> bytes:
     said = plain_metadata(chunk.metadata, f"chunk {chunk.id!r}")
     fields = [getattr(chunk, name) for name in _OF_CHUNK]
     rest = [chunk.page_labels, chunk.boxes] if chunk.boxes else [chunk.page_labels]
-    line = json.dumps([*fields, said, node.titles, node.keywords, node.names, *rest])
-    return line.encode("ascii")
+    return json.dumps([*fields, said, node.titles, node.keywords, node.names, *rest]).encode("ascii")
 
 
 def to_node(line: Node | bytes) -> Node:

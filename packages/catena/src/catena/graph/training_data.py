@@ -479,8 +479,7 @@ def _rows(
 
     As in a walk, what is ranked goes on from every place, whether or not an edge leads to it.
     """
-    last = len(path) - 1
-    places = (last,) if options.kind == "paths" else range(len(path))
+    places = (len(path) - 1,) if options.kind == "paths" else range(len(path))
     rows = {(node, place) for place in places for node in (*adjacency.of(path[place]), *ranking)}
     return sorted(row for row in rows if row[0] not in path)
 
@@ -606,8 +605,7 @@ def _triples(pairs: Sequence[tuple[str, str]], graph: Graph) -> NDArray[np.float
 def _embedded(texts: Sequence[str], kind: str = "document") -> Step[NDArray[np.float32]]:
     batches = [tuple(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
     requests = [Embed(texts=batch, kind="query" if kind == "query" else "document") for batch in batches]
-    replies = yield from ask(requests)
-    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in replies])
+    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in (yield from ask(requests))])
 
 
 def _chunks(ids: tuple[str, ...]) -> Step[dict[str, Chunk]]:

@@ -488,8 +488,7 @@ def _merged(
         is_paid = chunk_id in ways and not sure
         if chunk_id in budget.chunks and (is_paid or (yield from budget.pay(chunk_id))):
             known = first.hits[chunk_id].provenance if chunk_id in first.hits else ()
-            provenance = (*known, *ways.get(chunk_id, ()))
-            hits.append(Hit(budget.chunks[chunk_id], 1.0 / (len(hits) + 1), provenance))
+            hits.append(Hit(budget.chunks[chunk_id], 1.0 / (len(hits) + 1), (*known, *ways.get(chunk_id, ()))))
     return tuple(hits)
 
 

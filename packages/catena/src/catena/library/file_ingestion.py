@@ -177,8 +177,7 @@ class FileIngestion:
             embedded: False makes no vectors, and nothing to store.
             again: read it though the store holds it as it is.
         """
-        known = "" if again else None
-        given = Input(path=path, source=source, document_id=self.document_id(path), known=known)
+        given = Input(path=path, source=source, document_id=self.document_id(path), known="" if again else None)
         return self.taken(given, password, embedded=embedded)
 
     def taken(

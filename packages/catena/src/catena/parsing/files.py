@@ -347,8 +347,7 @@ def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) ->
         raise _unreadable(failed)
     states = {page.state for page in pages}
     if "failed" in states:
-        note = next(page.note for page in pages if page.state == "failed")
-        state, _, why = note.partition(": ")
+        state, _, why = next(page.note for page in pages if page.state == "failed").partition(": ")
         raise Unreadable(state, f"none of its {len(pages)} pages can be read ({why})")
     if "no-text" in states:
         what = f"none of its {len(pages)} pages has a text layer: it is a scan"

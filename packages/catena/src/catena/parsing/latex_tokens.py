@@ -347,8 +347,7 @@ class Reader:
             token = self._after_space()
             if token is not None and token.source != "=":
                 self.push([token])
-            body = self.argument()
-            self._keep(known, Macro(0, None, body))
+            self._keep(known, Macro(0, None, self.argument()))
             return
         else:
             count = as_source(self.optional() or ()).strip()

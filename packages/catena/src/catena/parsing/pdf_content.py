@@ -285,8 +285,7 @@ class _Interpreter:
         if matrix:
             a, b, c, d, e, f = matrix
             self._set(ctm=multiply((a, b, c, d, e, f), outside.ctm))
-        inner = dictionary(entry(form, "/Resources")) or resources
-        self.walk(form, inner, depth + 1)
+        self.walk(form, dictionary(entry(form, "/Resources")) or resources, depth + 1)
         self.state, self.line, self.text = outside, line, text
 
     def set_space(self, operands: list[Any], resources: DictionaryObject, _: int) -> None:

@@ -102,8 +102,7 @@ def read_passages(
                 runs[-1][1].append(hit)
             else:
                 runs.append((chunk, [hit]))
-    joined = sorted((_joined(*run) for run in runs), key=lambda hit: -hit.score)
-    return replace(ranked, hits=tuple(joined))
+    return replace(ranked, hits=tuple(sorted((_joined(*run) for run in runs), key=lambda hit: -hit.score)))
 
 
 def _first_words(chunk: Chunk, budget: int) -> Chunk | None:

@@ -222,8 +222,7 @@ def weighted_values(
     worths = decays * probabilities
     bonuses = np.broadcast_to(0.0, ranks.shape)
     if params.lending and ends is not None:
-        bonuses = neighbour_bonus(worths, ends, params.lending)
-        worths = np.maximum(worths, bonuses)
+        worths = np.maximum(worths, neighbour_bonus(worths, ends, params.lending))
     values = (worths - params.irrelevance_penalty) * factors
     return ValueTerms(values, decays, bonuses, np.broadcast_to(factors, ranks.shape))
 

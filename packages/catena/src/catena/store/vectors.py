@@ -181,8 +181,7 @@ class VectorMatrix:
         try:
             cleared(self.folder)
             Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
-            empty = np.empty((0, dim), np.float32)
-            parts = [empty, *(part.matrix for part in rows.values())]
+            parts = [np.empty((0, dim), np.float32), *(part.matrix for part in rows.values())]
             np.save(self.folder / "matrix.npy", np.concatenate(parts), allow_pickle=False)
             keys = [np.empty(0, np.int64), *(part.keys for part in rows.values())]
             np.save(self.folder / "rows.npy", np.concatenate(keys), allow_pickle=False)

@@ -178,8 +178,7 @@ def _write_content(
 def _rows(vectors: ViewVectors) -> Iterable[tuple[int, str, str, bytes]]:
     """Return (place of the chunk, kind, digest, float32 numbers) of each vector."""
     names = vectors.digests or ("",) * len(vectors.kinds)
-    rows = (row.tobytes() for row in vectors.rows)
-    return zip(vectors.chunks, vectors.kinds, names, rows, strict=True)
+    return zip(vectors.chunks, vectors.kinds, names, (row.tobytes() for row in vectors.rows), strict=True)
 
 
 def _view_order(connection: sqlite3.Connection, doc: int, entry: Entry) -> str | None:

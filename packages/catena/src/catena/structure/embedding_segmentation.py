@@ -181,8 +181,7 @@ def _spans(
     gains = preferred - options.sensitivity - (preferred.mean() if len(preferred) else 0.0)
     sizes = [unit.end - unit.start for unit in part]
     breaks = best_breaks(gains.tolist(), sizes, shortest=options.shortest, longest=options.longest)
-    starts = [part[0].start, *(part[index].start for index in breaks), part[-1].end]
-    return list(pairwise(starts))
+    return list(pairwise([part[0].start, *(part[index].start for index in breaks), part[-1].end]))
 
 
 def dissimilarities(vectors: NDArray[np.float32], *, reach: int) -> NDArray[np.float64]:

@@ -51,8 +51,7 @@ _LINE = re.compile(r"(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")
 
 def searchable(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """Return the chunks worth finding: all but bare headings, or all where there is nothing else."""
-    kept = tuple(chunk for chunk in chunks if not chunk.metadata.get(HEADING_ONLY))
-    return kept or tuple(chunks)
+    return tuple(chunk for chunk in chunks if not chunk.metadata.get(HEADING_ONLY)) or tuple(chunks)
 
 
 def raw_views(chunks: Sequence[Chunk]) -> tuple[View, ...]:

@@ -55,8 +55,7 @@ def report_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector 
         return _all(s.embed), list(s.embed_query(TEXTS[0]))
 
     async def work() -> tuple[list[list[float]], list[float]]:
-        vectors = await s.aembed(list(TEXTS))
-        return [list(vector) for vector in vectors], list(await s.aembed_query(TEXTS[0]))
+        return [list(vector) for vector in await s.aembed(list(TEXTS))], list(await s.aembed_query(TEXTS[0]))
 
     checks: dict[str, Check | None] = {
         "shape": lambda: _shape(s),

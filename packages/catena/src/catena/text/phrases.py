@@ -260,8 +260,7 @@ def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
 
 def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
     """Yield the words that begin with no capital and are no stop words, and the pairs of them that occur twice."""
-    found = (_ASCII_RUN_OF_WORDS if text.isascii() else _RUN_OF_WORDS).findall(text)
-    runs = [run.split(" ") for run in found]
+    runs = [run.split(" ") for run in (_ASCII_RUN_OF_WORDS if text.isascii() else _RUN_OF_WORDS).findall(text)]
     places = Counter(chain.from_iterable(runs))
     language = language_of(tuple(places))
     stops = stop_words()[language] if language else frozenset[str]()

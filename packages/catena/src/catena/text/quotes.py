@@ -576,8 +576,7 @@ def _normal(text: str) -> tuple[str, tuple[int, ...] | None, tuple[int, ...] | N
 def _respelled(text: str) -> str:
     if text[0] == "&":
         text = html.unescape(text)
-    spelled = text.translate(_SPELLING)
-    normal = unicodedata.normalize("NFKC", spelled)
+    normal = unicodedata.normalize("NFKC", text.translate(_SPELLING))
     if "\u2044" in normal:  # "2½" is not 21/2
         normal = " " + normal
     return normal.translate(_SPELLING)
