@@ -286,7 +286,8 @@ def shortened(segment: Segment, fits: Callable[[Segment], bool]) -> Segment | No
     A segment of n borders is tried about log2(n) times: it is taken for granted that less fits where more does.
     """
     text = segment.text
-    ends = [match.end() for match in _BORDER.finditer(text) if _is_end(text, match)]
+    borders = _BORDER.finditer(text)
+    ends = [m.end() for m in borders if m.group()[0] not in ".!?" or not text[m.end() : m.end() + 1].islower()]
     ends = [end for end in ends if text[:end].strip() and text[end:].strip()]
     low, best = 0, None
     high = len(ends)
@@ -315,12 +316,6 @@ def beginning(segment: Segment, length: int) -> Segment:
         lines=lines,
         boxes=(),
     )
-
-
-def _is_end(text: str, match: re.Match[str]) -> bool:
-    """Say whether a full stop ends a sentence: the next begins with a capital, or has none."""
-    after = text[match.end() : match.end() + 1]
-    return match.group()[0] not in ".!?" or not after.islower()
 
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]

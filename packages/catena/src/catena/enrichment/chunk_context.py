@@ -94,9 +94,10 @@ def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]
         size += len(between) + len(chunk.text) - shared
         before = chunk
     first = chunks[0]
-    document = Document(
-        id=first.document_id, text="".join(parts), title=_title(chunks), source=str(first.metadata.get(SOURCE, ""))
-    )
+    highest = {chunk.path[0] for chunk in chunks if chunk.path}
+    title = str(first.metadata.get(TITLE) or (highest.pop() if len(highest) == 1 else ""))
+    source = str(first.metadata.get(SOURCE, ""))
+    document = Document(id=first.document_id, text="".join(parts), title=title, source=source)
     return document, tuple(starts)
 
 
@@ -106,12 +107,6 @@ def _shared(before: Chunk | None, after: Chunk) -> int:
         return 0
     shared = before.end - after.start
     return shared if before.text.endswith(after.text[:shared]) else 0
-
-
-def _title(chunks: Sequence[Chunk]) -> str:
-    """Return the title of the chunks' document: that in their metadata, or the heading above all of them."""
-    highest = {chunk.path[0] for chunk in chunks if chunk.path}
-    return str(chunks[0].metadata.get(TITLE) or (highest.pop() if len(highest) == 1 else ""))
 
 
 def _sections(document: Document, chunks: Sequence[Chunk], starts: Sequence[int]) -> tuple[Section, ...]:

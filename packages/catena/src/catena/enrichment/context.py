@@ -227,7 +227,8 @@ def context_offline(
         if not section.title:
             titles[section.position] = first_line(document.text[section.body_start : section.end])
 
-    fit = [_fit(each) for each in sentences]
+    sized = [[sentence for sentence in each if SHORTEST <= _width(sentence) <= LONGEST] for each in sentences]
+    fit = [[sentence for sentence in each if sentence.endswith(_ENDS)] or each for each in sized]
     summarised = how.document_summary or how.section_summaries
     summary, summaries = (yield from _central(fit)) if summarised and any(fit) else ("", [""] * len(sections))
     return DocumentContext(
@@ -255,12 +256,6 @@ def first_line(text: str) -> str:
     title = " ".join(line.strip(_MARKS).split())
     is_picture_or_row = "![" in title or "|" in title
     return "" if len(title) > LONGEST_TITLE or title.endswith(_ENDS) or is_picture_or_row else title
-
-
-def _fit(sentences: Sequence[str]) -> list[str]:
-    """Return the sentences that may be a summary: whole ones, where there are any."""
-    fit = [sentence for sentence in sentences if SHORTEST <= _width(sentence) <= LONGEST]
-    return [sentence for sentence in fit if sentence.endswith(_ENDS)] or fit
 
 
 def _width(text: str) -> int:

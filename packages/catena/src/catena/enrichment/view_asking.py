@@ -133,17 +133,14 @@ def _requests(
     asked = []
     for number, part in enumerate(parts, start=1):
         read = partial(maker.read, content=part)
-        own = {"content": shielded(part), "note": _note(number, len(parts))}
+        note = "The section is given whole."
+        if len(parts) > 1:
+            note = f"The section is long: this is part {number} of {len(parts)}, to be dealt with by itself."
+        own = {"content": shielded(part), "note": note}
         request = Complete.of(prompt, purpose, max_tokens=maker.max_tokens, validate=read, **own, **places)
         told = f"{what}, part {number} of {len(parts)}" if len(parts) > 1 else what
         asked.append(PlacedRequest(request, told, read, place))
     return asked
-
-
-def _note(number: int, parts: int) -> str:
-    if parts == 1:
-        return "The section is given whole."
-    return f"The section is long: this is part {number} of {parts}, to be dealt with by itself."
 
 
 LONGEST_REPLY = 40_000  # characters; a longer one is a model that does not stop

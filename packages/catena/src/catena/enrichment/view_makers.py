@@ -228,7 +228,8 @@ def read_questions(reply: str, content: str, *, count: int, any_language: bool =
     """
     found: dict[tuple[str, ...], str] = {}
     for item in read_items(checked(reply, what="list")):
-        if count_words(item) <= LONGEST_QUESTION and len(item) <= _LONGEST_CHARACTERS and _asks(item):
+        asks = item.endswith(_MARKS) or UNSPACED_LETTER.search(item)
+        if asks and count_words(item) <= LONGEST_QUESTION and len(item) <= _LONGEST_CHARACTERS:
             found.setdefault(tuple(tokenise(item)), item)
     kept = tuple(found.values())[:count]
     if not kept:
@@ -236,10 +237,6 @@ def read_questions(reply: str, content: str, *, count: int, any_language: bool =
     if not any_language:
         check_language(" ".join(kept), content, share=0.0)  # they are a searcher's words
     return kept
-
-
-def _asks(text: str) -> bool:
-    return text.endswith(_MARKS) or bool(UNSPACED_LETTER.search(text))
 
 
 KIND = "graph_keywords"

@@ -135,7 +135,8 @@ def recall_curve(
         raise EvaluationError("a recall curve needs queries with relevant pieces. Try: leave the others out")
     grid = sorted({1.0, float(n), *(float(rank) for places in ranks.values() for rank in places)})
     positions = tuple(1.0 - score for score in score_curve(grid, n=n, gamma=gamma))
-    found = np.stack([_recall_of(ranks[query], grid) for query in sorted(ranks)])
+    placed = (np.sort(np.asarray(ranks[query], dtype=np.float64)) for query in sorted(ranks))
+    found = np.stack([np.searchsorted(places, grid, side="right") / len(places) for places in placed])
     mean = found.mean(axis=0)
     low, high = _band(found, level, rounds, seed)
     widths = np.diff(positions)
@@ -151,11 +152,6 @@ def recall_curve(
         area=fsum(float(part) for part in mean[:-1] * widths),
         n_queries=len(ranks),
     )
-
-
-def _recall_of(places: Sequence[float], grid: Sequence[float]) -> NDArray[np.float64]:
-    """Return the share of the pieces that stand at each rank of the grid or before."""
-    return np.searchsorted(np.sort(np.asarray(places, dtype=np.float64)), grid, side="right") / len(places)
 
 
 def _band(

@@ -117,7 +117,8 @@ def read_questions(path: str | Path) -> tuple[BankQuestion, ...]:
             sections = _sections(path.parent) if sections is None else sections
             places = tuple(_section(each, sections, where) for each in gold)
         else:
-            places = _places(gold, where)
+            rows = [] if gold is None else gold if isinstance(gold, list) else [gold]
+            places = tuple(_place(each, f"gold {number}", where) for number, each in enumerate(rows, start=1))
         question = BankQuestion(
             id=str(row.get("qid") or row.get("id") or f"row {len(questions) + 1}"),
             text=_string(row, "question", where),
@@ -204,11 +205,6 @@ def _section(name: str, sections: Mapping[str, Gold], where: str) -> Gold:
     if name not in sections:
         raise EvaluationError(f"{where}: the gold section {name!r} is not in sections.jsonl")
     return sections[name]
-
-
-def _places(gold: object, where: str) -> tuple[Gold, ...]:
-    rows = [] if gold is None else gold if isinstance(gold, list) else [gold]
-    return tuple(_place(row, f"gold {number}", where) for number, row in enumerate(rows, start=1))
 
 
 def _place(row: object, name: str, where: str) -> Gold:

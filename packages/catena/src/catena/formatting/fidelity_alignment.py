@@ -352,12 +352,8 @@ def _of_page(page: Page, text: str, offset: int) -> Iterator[PrintedText]:
     there = align(printed, atom_keys(text, words)).there
     parts = ((start, end, inks[source]) for start, end, source in sorted(_parts(there, printed, words)))
     for run in runs_of(parts, lambda one, two: one[2][0] == two[2][0] and one[2][1] <= two[2][1]):
-        yield _joined(run, page.number, offset)
-
-
-def _joined(run: Sequence[tuple[int, int, _Ink]], page: int, offset: int) -> PrintedText:
-    (start, _, (_, x0, _, line)), (_, end, (_, _, x1, _)) = run[0], run[-1]
-    return PrintedText(offset + start, offset + end, page, x0, line.top, x1, line.bottom)
+        (start, _, (_, x0, _, line)), (_, end, (_, _, x1, _)) = run[0], run[-1]
+        yield PrintedText(offset + start, offset + end, page.number, x0, line.top, x1, line.bottom)
 
 
 def _parts(

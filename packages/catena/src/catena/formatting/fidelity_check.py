@@ -570,15 +570,11 @@ def added_numbers(answer: Words, previous: Words, added: Collection[int]) -> Ite
             number = number_of(line.text) if line.kind == "heading" else None
             if number is None:
                 continue
-            if checked and line.start in added and last and not _follows(last, number):
+            following = [(*last, 1), *((*last[:size], last[size] + 1) for size in range(len(last)))]
+            if checked and line.start in added and last and number not in following:
                 detail = f"{_short(line.text)!r} cannot follow {'.'.join(map(str, last))}"
                 yield Fault(kind="heading-number", detail=detail)
             last = number
-
-
-def _follows(last: tuple[int, ...], number: tuple[int, ...]) -> bool:
-    """Tell if a number is the first below the last one, or the next of one of its parts."""
-    return number == (*last, 1) or any(number == (*last[:size], last[size] + 1) for size in range(len(last)))
 
 
 def _headings(words: Words) -> Iterator[tuple[ComparedLine, int, tuple[str, ...]]]:

@@ -53,8 +53,8 @@ def place_figures(pages: Sequence[Page], rows: Rows, document_id: str) -> tuple[
     kept: list[StyledLine] = []
     figures = {page.number: page.figures for page in pages if page.figures}
     for row in _parted(rows, figures):
-        number = _holder(figures.get(row.page, ()), row)
-        if number is None:
+        number = _number(figures.get(row.page, ()), row.line, row.line)  # of the figure that it is printed in
+        if number is None or is_figure_caption(row.text):
             kept.append(row)
         else:
             labels.setdefault((row.page, number), []).append(row.text.strip())
@@ -125,11 +125,6 @@ def _number(figures: Sequence[FigureCrop], part: Line | Span, line: Line) -> int
         if figure.x0 - _JUST <= across <= figure.x1 + _JUST and figure.top - _JUST <= down <= figure.bottom + _JUST:
             return number
     return None
-
-
-def _holder(figures: Sequence[FigureCrop], row: StyledLine) -> int | None:
-    """Return the 0-based number of the figure that a line is printed in; a caption is never inside one."""
-    return None if is_figure_caption(row.text) else _number(figures, row.line, row.line)
 
 
 def _captions(figures: Sequence[FigureCrop], rows: Rows) -> dict[int, int]:

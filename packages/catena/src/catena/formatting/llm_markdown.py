@@ -33,7 +33,7 @@ from catena.formatting.source import (
 from catena.formatting.styled_lines import key, numbering
 from catena.model import Document, Parsed, ServiceError
 from catena.model.options import Doc, check_options
-from catena.text.headings import HeadingNumber, atx_title
+from catena.text.headings import atx_title
 from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 
 PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"
@@ -128,7 +128,8 @@ def format_markdown(parsed: Parsed, options: FormatOptions = FormatOptions()) ->
     before = ("", "")
     for window in windows:
         drafts.append((yield from draft(window, keys, before, options.fidelity)))
-        before = (window.text, flat(_taken(drafts[-1], fallback)))
+        piece = drafts[-1].piece if drafts[-1].faithful else None  # else the layout's, so that errors end here
+        before = (window.text, flat(piece.text if piece else fallback.excerpt(window.start, window.end)))
     return assemble(source, drafts, (printed, fallback), options.fidelity, reach=2 * options.padding)
 
 
@@ -136,13 +137,6 @@ def _windows(parsed: Parsed, options: FormatOptions) -> tuple[SourceText, tuple[
     source = source_of(parsed, running_heads=options.layout.running_heads)
     windows = windows_of(source, window=options.window, padding=options.padding)
     return source, tuple(window for window in windows if window.core_start < window.core_end)
-
-
-def _taken(found: WindowDraft, fallback: AlignedText) -> str:
-    """Return the guide for the next window: a faithful answer, or the layout's text, so that errors end here."""
-    if found.faithful and found.piece is not None:
-        return found.piece.text
-    return fallback.excerpt(found.window.start, found.window.end)
 
 
 def _report(document: Document, pages: tuple[PageFidelity, ...]) -> FidelityReport:
@@ -359,7 +353,9 @@ def assemble(
         failed = set()
         for page in range(source.pages):
             if page not in lost:
-                judged[page] = _judged_page(source, joined, starts, page, options)
+                end = starts[page + 1] if page + 1 < len(starts) else len(joined.text)
+                words = source.slice(source.page_atoms[page], source.page_atoms[page + 1])
+                judged[page] = fidelity(words, joined.text[starts[page] : end], options)
                 failed |= set() if judged[page].faithful else {page}
         if not failed:
             break
@@ -415,14 +411,6 @@ def _page_starts(piece: AlignedText, source: SourceText) -> tuple[int, ...]:
         marks = gap.rpartition("\n")[2] if "\n" in gap else ""
         starts.append(max(offset - len(marks), starts[-1]) if starts else 0)
     return tuple(starts)
-
-
-def _judged_page(
-    source: SourceText, joined: AlignedText, starts: Sequence[int], page: int, options: FidelityOptions
-) -> Fidelity:
-    end = starts[page + 1] if page + 1 < len(starts) else len(joined.text)
-    words = source.slice(source.page_atoms[page], source.page_atoms[page + 1])
-    return fidelity(words, joined.text[starts[page] : end], options)
 
 
 def _page(
@@ -529,23 +517,17 @@ def _known_levels(printed: str) -> Mapping[str, int]:
 
 def _depths(headings: Sequence[HeadingLine]) -> list[int | None]:
     """Return the depth that its number gives each heading, from 1 for the outermost kind, or None."""
-    numbers = [numbering(heading.title) for heading in headings]
     depths: list[int | None] = []
     last = 0
-    for number in numbers:
-        counted = None if number is None else _chapter(number)
-        if number is None or (counted is not None and counted <= last):
+    for number in (numbering(heading.title) for heading in headings):
+        counted = int(number.key[0]) if number and number.depth == 1 and number.key[0].isdigit() else 0
+        if number is None or 0 < counted <= last:  # plain numbers ("7") count upwards
             depths.append(None)
-            continue
-        last = counted or last
-        depths.append(number.depth)
+        else:
+            last = counted or last
+            depths.append(number.depth)
     outermost = min((depth for depth in depths if depth is not None), default=1)
     return [None if depth is None else depth + (1 if outermost == 0 else 0) for depth in depths]
-
-
-def _chapter(number: HeadingNumber) -> int | None:
-    """Return the value of a plain number ("7"), which must count upwards; None for all others."""
-    return int(number.key[0]) if number.depth == 1 and number.key[0].isdigit() else None
 
 
 def _shift(headings: Sequence[HeadingLine], depths: Sequence[int | None], known: Mapping[str, int]) -> int:

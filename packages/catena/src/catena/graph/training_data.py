@@ -395,7 +395,8 @@ def training_lists(
     lists: list[TrainingList] = []
     goals = 0
     for place, supporting in enumerate(held):
-        paths = _evidence_paths(adjacency, supporting, options.max_hops)
+        reached = (shortest_paths(adjacency, start, supporting, options.max_hops) for start in supporting)
+        paths = [path for found in reached for _, path in sorted(found.items()) if len(path) > 1]
         hops.update(len(path) - 1 for path in paths)
         ranking = tuple(rankings[place][: options.first]) if rankings else ()
         if options.kind == "paths":
@@ -439,11 +440,6 @@ def _held(
         raise ParameterError("supporting chunks", what, 'in the graph, or skipped by missing="skip"')
     lost = frozenset(missing)
     return [tuple(sorted(set(question.supporting) - lost)) for question in questions], missing
-
-
-def _evidence_paths(adjacency: Adjacency, supporting: Sequence[str], max_hops: int) -> list[tuple[str, ...]]:
-    found = (shortest_paths(adjacency, start, supporting, max_hops) for start in supporting)
-    return [path for paths in found for _, path in sorted(paths.items()) if len(path) > 1]
 
 
 def _next_nodes(paths: Iterable[tuple[str, ...]], supporting: Sequence[str]) -> list[Goal]:

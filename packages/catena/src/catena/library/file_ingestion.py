@@ -413,10 +413,7 @@ def _reason(notes: Sequence[PageNote]) -> str:
             runs[-1].append(note)
         else:
             runs.append([note])
-    shown = "; ".join(f"{_pages(run[0].page, run[-1].page)}: {run[0].why}" for run in runs[:3])
+    spans = ((run[0].page, run[-1].page, run[0].why) for run in runs[:3])
+    shown = "; ".join(f"page {a}: {why}" if a == b else f"pages {a}-{b}: {why}" for a, b, why in spans)
     more = sum(map(len, runs[3:]))
     return shown + (f"; and {more} more pages" if more else "")
-
-
-def _pages(first: int, last: int) -> str:
-    return f"page {first}" if first == last else f"pages {first}-{last}"

@@ -138,7 +138,9 @@ def ingest_document(
     if how.views:
         entry, missing = yield from with_views(entry, how.views, model=model, held=held)
         again = again or bool(missing)
-        notes += _about_views(missing)
+        if missing:
+            first = f"{missing[0].what}: {missing[0].why}"
+            notes.append(f"views that could not be made: {len(missing)} (first: {first})")
     return Ingested(entry=replace(entry, fingerprint="") if again else entry, notes=tuple(notes))
 
 
@@ -245,12 +247,6 @@ def _about_context(context: DocumentContext) -> list[str]:
         shown = ", ".join(map(str, context.cut[:_SHOWN])) + (" …" if len(context.cut) > _SHOWN else "")
         notes.append(f"sections summarised from their beginning alone: {shown}")
     return notes
-
-
-def _about_views(missing: Sequence[Degraded]) -> list[str]:
-    if not missing:
-        return []
-    return [f"views that could not be made: {len(missing)} (first: {missing[0].what}: {missing[0].why})"]
 
 
 def _about_entities(found: Entities, chunks: int) -> list[str]:

@@ -89,10 +89,6 @@ def search_views(
 
 def _routes_of(names: Sequence[str], kind: str) -> Mapping[str, Route]:
     """Return the routes over one kind of view."""
-    return {name: _over(name, kind) for name in names}
-
-
-def _over(name: str, kind: str) -> Route:
     # what is embedded of a chunk's own text, or of its passages, are its default vectors
-    view = DEFAULT if name == "dense" and kind in ("headed", PASSAGE) else kind
-    return of_view(ROUTES.get(name) or stored(name), view)
+    dense = DEFAULT if kind in ("headed", PASSAGE) else kind
+    return {name: of_view(ROUTES.get(name) or stored(name), dense if name == "dense" else kind) for name in names}

@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -94,21 +94,18 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
     ):
         all_of(str, term)
         terms[key].append(term)
+    written = list(views) if order is None else json.loads(order)
+    if sorted(written) != list(views):
+        raise ValueError(f"{len(written)} views are ordered, {len(views)} are there")
     return Entry(
         document=replace(_document(document_id, kept, to_text(raw)), printed=_unpacked(printed)),
         sections=tuple(_section(document_id, position, body) for position, (body,) in enumerate(sections)),
         chunks=tuple(chunks.values()),
-        views=tuple(views.values()) if order is None else _ordered(views, json.loads(order)),
+        views=tuple(views[view] for view in written),
         terms=tuple(map(tuple, terms.values())) if kept["has_terms"] else (),
         fingerprint=fingerprint,
         left_out=tuple(kept.get("left_out", ())),
     )
-
-
-def _ordered(views: Mapping[int, View], order: Sequence[int]) -> tuple[View, ...]:
-    if sorted(order) != list(views):
-        raise ValueError(f"{len(order)} views are ordered, {len(views)} are there")
-    return tuple(views[view] for view in order)
 
 
 def vectors(connection: sqlite3.Connection, doc: int, dim: int) -> ViewVectors:

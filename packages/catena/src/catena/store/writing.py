@@ -43,7 +43,8 @@ def write(connection: sqlite3.Connection, entry: Entry, vectors: ViewVectors, *,
     placed = {key: tuple(place) for key, _, *place in before}
     now = ((key, _placed(doc, entry.chunks[at])) for at, key in kept.items())
     _move(connection, [(key, *place) for key, place in now if place != placed[key]], generation)
-    first = _next_chunk(connection)
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    first = int(row[0]) + 1 if row else 1
     added = [at for at in range(len(entry.chunks)) if at not in kept]
     keys = {at: first + number for number, at in enumerate(added)}
     rows = ((key, entry.chunks[at], contents[at]) for at, key in keys.items())
@@ -190,8 +191,3 @@ def _view_order(connection: sqlite3.Connection, doc: int, entry: Entry) -> str |
         keys[chunk_id].append(view)
     order = [keys[view.chunk_id].popleft() for view in entry.views]
     return None if order == sorted(order) else json.dumps(order)
-
-
-def _next_chunk(connection: sqlite3.Connection) -> int:
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-    return int(row[0]) + 1 if row else 1
