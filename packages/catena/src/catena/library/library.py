@@ -194,8 +194,11 @@ class Library(BaseLibrary):
             ParseError: a file gave no document; the older version stays.
             LibraryBusyError: another process is writing.
         """
+        return self._replaced(self._entries(sources, password))
+
+    def _replaced(self, entries: Sequence[Entry]) -> tuple[str, ...]:
         # one without a fingerprint lacks what a model failed at: it is never as the store has it
-        held, entries = self._store.fingerprint, self._entries(sources, password)
+        held = self._store.fingerprint
         changed = [e for e in entries if not e.fingerprint or e.fingerprint != held(e.document.id)]
         return self._store.replace(self._additions(changed))
 
