@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
@@ -338,7 +338,8 @@ def to_graph_chunk(document: Document, chunk_id: str, keys: NodeKeys, *, positio
         key: value for key, value in document.metadata.items() if key not in (SCORE, PROVENANCE)
     }  # how it was found
     kept = scalars(own)
-    kept[_NESTED] = _as_json({key: value for key, value in own.items() if key not in kept})
+    nested = (f"{json.dumps(key)}: {_written(value)}" for key, value in own.items() if key not in kept)
+    kept[_NESTED] = "{" + ", ".join(nested) + "}"
     if document.page_content != chunk.text:
         kept[_CONTENT] = document.page_content
     return replace(chunk, id=chunk_id, position=chunk.position if position is None else position, metadata=kept)
@@ -379,10 +380,6 @@ def said_keywords(document: Document, keys: NodeKeys) -> tuple[str, ...] | None:
         what = f"metadata[{keys.keywords!r}] of document {document.id or document.page_content[:40]!r}"
         raise ParameterError(what, found, 'a list of words, or a text with ";" between them')
     return tuple(found)
-
-
-def _as_json(nested: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{json.dumps(key)}: {_written(value)}" for key, value in nested.items()) + "}"
 
 
 def _written(value: object) -> str:

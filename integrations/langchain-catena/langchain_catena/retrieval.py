@@ -158,9 +158,6 @@ class CatenaRetriever(SearchFields, CatenaBaseRetriever):
         detectors = self.detectors if self.llm is None else (*self.detectors, LLMDetector())
         return boxed(search_step(query, options, detectors=detectors)), self._services()
 
-    def _reads_library(self) -> bool:
-        return self.whole_sections
-
     def _documents(self, found: Ranking) -> list[Document]:
         if not self.whole_sections or self.library is None:
             return [to_document(hit, found) for hit in found.hits]
@@ -269,9 +266,6 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
         k = self.k if asked.get("k") is None else asked["k"]
         where = self.where if asked.get("where") is None else asked["where"]
         return boxed(figures_step(query, k=k, where=where, fusion=self.fusion)), self.library.services
-
-    def _reads_library(self) -> bool:
-        return True
 
     def _documents(self, found: Ranking) -> list[Document]:
         figures = self.library.figures(found)

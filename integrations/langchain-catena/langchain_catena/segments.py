@@ -23,7 +23,6 @@ from catena.segments import (
     Extraction,
     ExtractionParams,
     OnFailure,
-    SegmentHit,
     SegmentSearch,
     calibration_given,
     chunk_text,
@@ -235,7 +234,10 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
                 return passages.ranking((yield from first_documents(retriever, query)))
 
             found = yield from boxed(segments_step(query, how, options, ranked=ranked, place=passages.place))
-        return found if most is None else replace(found, segments=_best(found, most))
+        if most is None:
+            return found
+        kept = {hit.chunk.id for hit in found.ranking().hits[:most]}
+        return replace(found, segments=tuple(hit for hit in found.segments if hit.segment.id in kept))
 
     def _how(self, budget_tokens: int | None) -> SegmentSearch:
         how, budget = self.options, self.budget_tokens if budget_tokens is None else budget_tokens
@@ -248,12 +250,6 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
 
     def _documents(self, found: Extraction) -> list[Document]:
         return segment_documents(found, content=self.content, header=self.options.header)
-
-
-def _best(found: Extraction, most: int) -> tuple[SegmentHit, ...]:
-    """Return the segments of most value, in the order they are in."""
-    kept = {hit.chunk.id for hit in found.ranking().hits[:most]}
-    return tuple(hit for hit in found.segments if hit.segment.id in kept)
 
 
 class CatenaSegmentExtractor(CatenaBaseCompressor):

@@ -243,6 +243,12 @@ def joined_keys(keys: Iterable[str], more: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*keys, *more)))
 
 
+def with_told(found: NodeWithScore, **more: Any) -> NodeWithScore:
+    """Add to what a retrieved node says of how it was found; it is changed in place."""
+    found.node.metadata[PROVENANCE] = json.dumps({**provenance(found.node), **more}, ensure_ascii=False)
+    return found
+
+
 def written_provenance(ranking: model.Ranking, **found: Any) -> str:
     """Return what `provenance` reads: how a node was found, and what its ranking tells."""
     said = {name: [asdict(part) for part in getattr(ranking, name)] for name in ("degraded", "unknown")}

@@ -244,9 +244,6 @@ def _reasoning_tokens(message: Any, usage: Any) -> int:
     return counted or (approximate_tokens(shown) if isinstance(shown, str) else 0)
 
 
-_JPEG = b"\xff\xd8\xff"
-
-
 class OpenAICaptioner(OpenAILLM):
     """A chat model that can see; the picture goes with the request, as a data URL, and to nowhere else.
 
@@ -279,8 +276,7 @@ class OpenAICaptioner(OpenAILLM):
 
 
 def _about(request: Describe) -> list[Any]:
-    kind = "image/jpeg" if request.image.startswith(_JPEG) else "image/png"
-    url = f"data:{kind};base64,{base64.b64encode(request.image).decode('ascii')}"
+    url = f"data:{request.media_type};base64,{base64.b64encode(request.image).decode('ascii')}"
     parts = [{"type": "text", "text": request.prompt}, {"type": "image_url", "image_url": {"url": url}}]
     return [{"role": "user", "content": parts}]
 

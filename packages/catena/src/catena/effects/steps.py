@@ -97,6 +97,11 @@ class Describe:
     prompt_version: str = field(default="figure_caption", compare=False)
     validate: Validate | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def media_type(self) -> str:
+        """Return what kind of picture it is: JPEG, which begins with a mark of its own, or else PNG."""
+        return "image/jpeg" if self.image.startswith(b"\xff\xd8\xff") else "image/png"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognise:

@@ -89,6 +89,12 @@ class Formatted:
     document: Document
     fidelity: FidelityReport
 
+    @classmethod
+    def of(cls, document: Document, pages: tuple[PageFidelity, ...] = ()) -> Formatted:
+        """Return a document with what is said of its pages; nothing is, where no model wrote it."""
+        report = FidelityReport(document_id=document.id, source=document.source, pages=pages)
+        return cls(document=document, fidelity=report)
+
 
 def window_count(parsed: Parsed, options: FormatOptions = FormatOptions()) -> int:
     """Return `T = ceil(N / W)`, the number of windows; each takes one call, or two."""
@@ -120,7 +126,7 @@ def format_markdown(parsed: Parsed, options: FormatOptions = FormatOptions()) ->
     """
     printed = format_layout(parsed, options.layout)
     if parsed.layout is None and parsed.document.media_type == "text/markdown":
-        return Formatted(document=printed, fidelity=_report(printed, ()))
+        return Formatted.of(printed)
     source, windows = _windows(parsed, options)
     keys = atom_keys(source.text, source.atoms)
     fallback = piece_of(printed.text, keys, 0, len(keys))
@@ -137,10 +143,6 @@ def _windows(parsed: Parsed, options: FormatOptions) -> tuple[SourceText, tuple[
     source = source_of(parsed, running_heads=options.layout.running_heads)
     windows = windows_of(source, window=options.window, padding=options.padding)
     return source, tuple(window for window in windows if window.core_start < window.core_end)
-
-
-def _report(document: Document, pages: tuple[PageFidelity, ...]) -> FidelityReport:
-    return FidelityReport(document_id=document.id, source=document.source, pages=pages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +370,7 @@ def assemble(
         page_labels=document.page_labels if paged and len(document.page_labels) == len(starts) else (),
         metadata={**document.metadata, **({"layout_pages": ", ".join(by_layout)} if by_layout else {})},
     )  # fmt: skip
-    return Formatted(document=made, fidelity=_report(made, pages))
+    return Formatted.of(made, pages)
 
 
 def _page_at(source: SourceText, atom: int) -> int:
