@@ -14,7 +14,7 @@ from annotated_types import Ge, Le, Lt
 from catena.formatting import fidelity_excuses as excuses
 from catena.formatting.fidelity_alignment import Alignment, align, gaps
 from catena.formatting.fidelity_words import ComparedLine, Kind, Word, Words, markdown_words, source_words
-from catena.model.options import check_options
+from catena.model.options import Checked
 from catena.text.headings import heading_number
 from catena.text.words import runs_of
 
@@ -43,7 +43,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FidelityOptions:
+class FidelityOptions(Checked):
     """Weights of words, thresholds, and differences that are let pass.
 
     A value, a negation or a word that is lost, changed or added is a fault at once: one digit may be all that matters
@@ -74,9 +74,6 @@ class FidelityOptions:
     added_titles: Annotated[int, Ge(0)] = 2
     title_words: Annotated[int, Ge(1)] = 8
     most_faults: Annotated[int, Ge(1)] = 8
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from catena.formatting.source import (
 )
 from catena.formatting.styled_lines import key, numbering
 from catena.model import Document, Parsed, ServiceError
-from catena.model.options import Doc, check_options
+from catena.model.options import Checked, Doc
 from catena.text.headings import atx_title
 from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 
@@ -55,7 +55,7 @@ _SPARE_TOKENS = 512  # for the marks of Markdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatOptions:
+class FormatOptions(Checked):
     """Sizes of the windows that a model is shown, and what it is held to.
 
     Attributes:
@@ -71,9 +71,6 @@ class FormatOptions:
     padding: Annotated[int, Ge(1), Doc("Words shown before and after them")] = 100
     fidelity: FidelityOptions = field(default_factory=FidelityOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

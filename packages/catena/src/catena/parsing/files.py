@@ -261,7 +261,7 @@ def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) 
     pages = tuple(
         page_of(read[number], labels[number - 1], figures.get(number, ()))
         if number in read
-        else Page(number, 0.0, 0.0, (), label=labels[number - 1], state="failed", note=why.get(number, missing))
+        else _unread(number, labels[number - 1], why.get(number, missing))
         for number in range(1, count + 1)
     )
     _check_some_text(pages, failed)
@@ -271,6 +271,10 @@ def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) 
     cut = [event for event in ends if event["state"] in {"timeout", "memory"}]
     parsed = replace(parsed, retry=str(cut[-1]["do_next"]) if cut else "")
     return parsed if not lost else replace(parsed, state="partial", notes=(*parsed.notes, *lost))
+
+
+def _unread(number: int, label: str, note: str) -> Page:
+    return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
 
 
 def _lost_figures(
