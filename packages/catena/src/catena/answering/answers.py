@@ -7,10 +7,10 @@ segments to such an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Annotated, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from annotated_types import Ge
 
@@ -472,6 +472,40 @@ class SegmentAnswer:
     answer: CitedAnswer | None
     context: IntegratedContext
     conflicts: tuple[Conflict, ...] = ()
+
+    def as_json(self, first: str, last: str, *, unplaced: Collection[int] = ()) -> dict[str, Any]:
+        """Return what the answer rests on in values that JSON has: quotes, conflicts, unproved statements, figures.
+
+        Args:
+            first: key of the offset at which a quote begins in its document.
+            last: key of the offset at which it ends.
+            unplaced: numbers of the passages without offsets: quotes that are found in them have none.
+        """
+        answer, named = self.answer, ("label", "note", "kind", "expected")
+        quotes = () if answer is None else answer.citations
+        return {
+            "coverage": 0.0 if answer is None else answer.coverage,
+            "figures": [] if answer is None else [asdict(figure) for figure in answer.figures],
+            "citations": [_as_json(each, (first, last), each.quote.passage in unplaced) for each in quotes],
+            "conflicts": [
+                {**{name: getattr(each, name) for name in named}, "passages": list(each.numbers)}
+                for each in self.conflicts
+            ],
+            "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
+        }
+
+
+def _as_json(cited: Citation, offsets: tuple[str, str], is_unplaced: bool) -> dict[str, Any]:
+    quote = cited.quote
+    places = {name: getattr(quote, name) for name in ("pages", "page_labels", "lines")}
+    return {
+        **{name: getattr(quote, name) for name in ("number", "verified", "state", "document_id")},
+        "quote": quote.text,
+        "citation": cited.source,
+        **dict(zip(offsets, (None, None) if is_unplaced else (quote.start, quote.end), strict=True)),
+        **{name: None if place is None else list(place) for name, place in places.items()},
+        "boxes": [list(box) for box in quote.boxes],
+    }
 
 
 def answer_from(

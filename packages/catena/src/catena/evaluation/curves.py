@@ -19,7 +19,8 @@ from catena.evaluation.log_rank_measure import (
     log_rank_score,
     mean_log_rank_index,
 )
-from catena.model.errors import EvaluationError, ParameterError
+from catena.evaluation.significance import Rounds, Share
+from catena.model import EvaluationError, ParameterError, check_given
 
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)  # HiQA draws several curves and names none of them as its own
 
@@ -105,7 +106,7 @@ def ranks_by_query(qrels: Qrels, run: Run, *, n: int) -> dict[str, tuple[float, 
 
 
 def recall_curve(
-    ranks: Ranks, *, n: int, gamma: float = 1.0, level: float = 0.95, rounds: int = 1_000, seed: int = 0
+    ranks: Ranks, *, n: int, gamma: float = 1.0, level: Share = 0.95, rounds: Rounds = 1_000, seed: int = 0
 ) -> RecallCurve:
     """Return mean recall over ranks, as a step curve whose area is the mean Log-Rank Index.
 
@@ -125,12 +126,9 @@ def recall_curve(
         EvaluationError: there are no queries, a query has no piece, or a rank is outside 1 … n.
     """
     LogRankRules(n=n, gamma=gamma)
+    check_given({"level": level, "rounds": rounds}, recall_curve)
     if n < 2:
         raise ParameterError("n", n, "2 or more: a single rank has no axis")
-    if not 0 < level < 1:
-        raise ParameterError("level", level, "a share in (0, 1)")
-    if rounds < 1:
-        raise ParameterError("rounds", rounds, "1 or more")
     if not ranks or not all(ranks.values()):
         raise EvaluationError("a recall curve needs queries with relevant pieces. Try: leave the others out")
     grid = sorted({1.0, float(n), *(float(rank) for places in ranks.values() for rank in places)})

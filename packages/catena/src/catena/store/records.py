@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HEADER = ("title", "source", "media_type", "page_starts", "page_labels", "metadata")
 _SECTION = ("id", "level", "title", "path", "start", "body_start", "end", "tree_end", "parent")
 _CHUNK = ("position", "start", "end", "kind", "path", "section", "pages", "lines", "metadata")
 OF_DAMAGE = (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -256,15 +257,9 @@ def fields(connection: sqlite3.Connection) -> list[tuple[int, dict[str, Any]]]:
 
 def _fields(chunk_id: str, document_id: str, header: dict[str, Any], body: list[Any]) -> dict[str, Any]:
     _, _, _, kind, path, _, pages, _, metadata, *labels = body
-    reserved = {
-        "document_id": document_id,
-        "chunk_id": chunk_id,
-        "title": header["title"],
-        "source": header["source"],
-        "kind": kind,
-        "path": path,
-    }
-    return {**header["metadata"], **metadata, **reserved, **page_fields(pages, *labels)}
+    own = {"document_id": document_id, "chunk_id": chunk_id, "kind": kind, "path": path}
+    shown = {name: header[name] for name in ("title", "source")}
+    return {**header["metadata"], **metadata, **own, **shown, **page_fields(pages, *labels)}
 
 
 def removed_since(connection: sqlite3.Connection, generation: int) -> list[int]:
@@ -286,12 +281,7 @@ def header(entry: Entry) -> str:
     document = entry.document
     return json.dumps(
         {
-            "title": document.title,
-            "source": document.source,
-            "media_type": document.media_type,
-            "page_starts": document.page_starts,
-            "page_labels": document.page_labels,
-            "metadata": document.metadata,
+            **{name: getattr(document, name) for name in _HEADER},
             "has_terms": bool(entry.terms),
             **({"left_out": entry.left_out} if entry.left_out else {}),
             "digest": _digest(entry),
@@ -318,16 +308,9 @@ def _digest(entry: Entry) -> str:
 
 
 def _document(document_id: str, header: dict[str, Any], text: str) -> Document:
-    return Document(
-        id=document_id,
-        text=text,
-        title=header["title"],
-        source=header["source"],
-        media_type=header["media_type"],
-        page_starts=tuple(header["page_starts"]),
-        page_labels=tuple(header["page_labels"]),
-        metadata=_metadata(header["metadata"]),
-    )
+    kept = {name: header[name] for name in _HEADER}
+    kept |= {name: tuple(kept[name]) for name in ("page_starts", "page_labels")}
+    return Document(id=document_id, text=text, **{**kept, "metadata": _metadata(kept["metadata"])})
 
 
 def section_body(section: Section) -> str:
