@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from catena.effects import Step, all_together
-from catena.enrichment.context import ContextOptions, context_offline, with_context
+from catena.enrichment.context import ContextOptions, DocumentContext, context_offline, with_context
 from catena.enrichment.context_llm import context_by_llm
 from catena.model import SOURCE, TITLE, Chunk, Degraded, Document, Entry, Section, span_id
 from catena.structure import outline, prose
@@ -59,10 +59,7 @@ def context_of_chunks(chunks: Sequence[Chunk], options: ContextOptions | None = 
 def _of_document(chunks: Sequence[Chunk], how: ContextOptions) -> Step[ChunkContexts]:
     document, starts = joined_document(chunks)
     sections = _sections(document, chunks, starts)
-    if how.by == "llm":
-        context = yield from context_by_llm(document, sections, how, count=count_tokens)
-    else:
-        context = yield from context_offline(document, sections, prose(document, sections), how)
+    context = yield from context_of(document, sections, how)
     begins = [section.start for section in sections]
     numbered = tuple(
         replace(chunk, section=max(0, bisect_right(begins, start) - 1))
@@ -75,6 +72,13 @@ def _of_document(chunks: Sequence[Chunk], how: ContextOptions) -> Step[ChunkCont
         for told, chunk in zip(entry.chunks, chunks, strict=True)
     )
     return ChunkContexts(chunks=kept, degraded=context.degraded)
+
+
+def context_of(document: Document, sections: Sequence[Section], how: ContextOptions) -> Step[DocumentContext]:
+    """Return the titles and summaries of a document, by a model or from its own sentences."""
+    if how.by == "llm":
+        return (yield from context_by_llm(document, sections, how, count=count_tokens))
+    return (yield from context_offline(document, sections, prose(document, sections), how))
 
 
 def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from catena.effects import Complete, Completion, Request, StandIn, Step
 from catena.enrichment.captions import FigureContext, caption_figures
-from catena.enrichment.context import DocumentContext, context_offline, titled_sections, with_context
-from catena.enrichment.context_llm import PLANNED, context_by_llm
+from catena.enrichment.chunk_context import context_of
+from catena.enrichment.context import DocumentContext, titled_sections, with_context
+from catena.enrichment.context_llm import PLANNED
 from catena.enrichment.entities import Detector, Entities, detect_entities, with_terms
 from catena.enrichment.views import PLANNED as PLANNED_VIEWS
 from catena.enrichment.views import Held, with_views
@@ -24,11 +25,9 @@ from catena.model import FIGURE, SEPARATOR, Degraded, Document, Entry, Figure, f
 from catena.model.layout import Parsed
 from catena.structure import segmentation
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
-from catena.structure.passages import prose
 from catena.structure.segment_tree import Segmentation, mark_generated
 from catena.structure.segmentation import segment_with_llm
 from catena.structure.views import context_search_views, surroundings, titles_above, with_figure_views
-from catena.text.words import count_tokens
 
 _SHOWN = 20  # pages in a note
 
@@ -163,10 +162,7 @@ def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, D
     if how is None:
         return entry, DocumentContext()
     document, sections = entry.document, entry.sections
-    if how.by == "llm":
-        context = yield from context_by_llm(document, sections, how, count=count_tokens)
-    else:
-        context = yield from context_offline(document, sections, prose(document, sections), how)
+    context = yield from context_of(document, sections, how)
     fingerprint = entry.fingerprint
     if context.title or any(context.section_titles):
         entry = prepare(
