@@ -519,8 +519,8 @@ def _depths(headings: Sequence[HeadingLine]) -> list[int | None]:
     depths: list[int | None] = []
     last = 0
     for number in (numbering(heading.title) for heading in headings):
-        counted = int(number.key[0]) if number and number.depth == 1 and number.key[0].isdigit() else 0
-        if number is None or 0 < counted <= last:  # plain numbers ("7") count upwards
+        counted = int(number.key[0]) if number and number.depth == 1 and number.key[0].isdigit() else None
+        if number is None or (counted is not None and counted <= last):  # plain numbers ("7") count upwards
             depths.append(None)
         else:
             last = counted or last

@@ -344,7 +344,8 @@ def _index(faiss: Any, rows: NDArray[np.float32]) -> Any:
     size, dim = rows.shape
     centres = max(1, min(4 * isqrt(size), size // _PER_CENTRE))
     sample = np.linspace(0, size - 1, min(size, _PER_CENTRE * centres)).astype(np.int64)
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, centres, faiss.METRIC_INNER_PRODUCT)
+    quantizer = faiss.IndexFlatIP(dim)
+    index = faiss.IndexIVFFlat(quantizer, dim, centres, faiss.METRIC_INNER_PRODUCT)
     index.cp.niter, index.cp.seed = _ROUNDS, 1
     index.cp.min_points_per_centroid, index.cp.spherical = 1, True
     threads = faiss.omp_get_max_threads()

@@ -123,11 +123,7 @@ def page_event(page: Page) -> dict[str, Any]:
     """Return a page as JSON-ready data."""
     return {
         "event": "page", "number": page.number, "size": [page.width, page.height], "state": page.state,
-        "note": page.note, "hidden": page.hidden, "lines": [
-            [line.text, line.x0, line.x1, line.top, line.bottom, line.column, [
-                [s.text, s.x0, s.x1, s.size, _BOLD * s.bold | _ITALIC * s.italic | _MONO * s.mono] for s in line.spans
-            ]] for line in page.lines
-        ],
+        "note": page.note, "hidden": page.hidden, "lines": [_line_data(line) for line in page.lines],
         "tables": [[t.x0, t.x1, t.top, t.bottom, t.rows, t.merged] for t in page.tables],
     }  # fmt: skip
 
@@ -150,6 +146,11 @@ def outline_of(event: Mapping[str, Any], pages: int) -> tuple[OutlineItem, ...]:
         for level, title, page, top in event["items"]
         if 1 <= int(page) <= pages
     )
+
+
+def _line_data(line: Line) -> list[Any]:
+    spans = [[s.text, s.x0, s.x1, s.size, _BOLD * s.bold | _ITALIC * s.italic | _MONO * s.mono] for s in line.spans]
+    return [line.text, line.x0, line.x1, line.top, line.bottom, line.column, spans]
 
 
 def _line_of(data: Sequence[Any]) -> Line:

@@ -264,10 +264,7 @@ class PdfiumFile:
             runs = page_runs(textpage, base)
             runs, hidden = seen_runs(runs, (width, height), lambda: _filled(page, base), keep=hidden_text)
             lines = page_lines(runs)
-            kinds = set(map(raw.FPDFPageObj_GetType, objects_of(page)))  # of text without characters: spaces alone
-            painted = bool(
-                lines or kinds - {raw.FPDF_PAGEOBJ_TEXT} or (kinds and not raw.FPDFText_CountChars(textpage))
-            )
+            painted = bool(lines) or _shows(page, textpage)
             textpage.close()
             page.close()
             state: PageState = "text" if lines else "no-text" if painted else "blank"
@@ -322,6 +319,12 @@ def _filled(page: Any, base: Matrix) -> Iterator[PageBox]:
         paints = paint_of(shown)[1] if kind == raw.FPDF_PAGEOBJ_PATH else kind != raw.FPDF_PAGEOBJ_TEXT
         if paints and bounds is not None:
             yield bounds
+
+
+def _shows(page: Any, textpage: Any) -> bool:
+    """Return whether something is on a page without text that could be read: anything but spaces."""
+    kinds = set(map(raw.FPDFPageObj_GetType, objects_of(page)))
+    return bool(kinds - {raw.FPDF_PAGEOBJ_TEXT}) or (bool(kinds) and raw.FPDFText_CountChars(textpage) == 0)
 
 
 def _bulk(function: Any, returns: Any, *takes: Any) -> Callable[..., Any]:

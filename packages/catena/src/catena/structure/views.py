@@ -216,9 +216,12 @@ def context_search_views(chunks: Sequence[Chunk]) -> tuple[View, ...]:
     As in the headed view, a table of contents is found by its header alone, because it holds the words of every
     question and the answer to none, and a chunk that continues a table is given the header of the table.
     """
-    headed = ((chunk, chunk_header(chunk)) for chunk in chunks)
-    texts = ((c, head if head and is_contents(c.text) else _below(head, shown_text(c))) for c, head in headed)
-    return tuple(View(chunk_id=chunk.id, kind=CONTEXT, text=text) for chunk, text in texts)
+    return tuple(View(chunk_id=chunk.id, kind=CONTEXT, text=_search_text(chunk)) for chunk in chunks)
+
+
+def _search_text(chunk: Chunk) -> str:
+    header = chunk_header(chunk)
+    return header if header and is_contents(chunk.text) else _below(header, shown_text(chunk))
 
 
 # "7.40 Source code … 41"
