@@ -334,9 +334,8 @@ def to_graph_chunk(document: Document, chunk_id: str, keys: NodeKeys, *, positio
     """
     places = PlaceKeys(position=keys.position)
     chunk = to_linked(document, places, name=source_name(document, keys.source)).chunk
-    own = {
-        key: value for key, value in document.metadata.items() if key not in (SCORE, PROVENANCE)
-    }  # how it was found
+    # how it was found
+    own = {key: value for key, value in document.metadata.items() if key not in (SCORE, PROVENANCE)}
     kept = scalars(own)
     nested = (f"{json.dumps(key)}: {_written(value)}" for key, value in own.items() if key not in kept)
     kept[_NESTED] = "{" + ", ".join(nested) + "}"

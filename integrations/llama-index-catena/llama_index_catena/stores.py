@@ -185,9 +185,8 @@ def from_elasticsearch_store(
     def adapt(chunk: Chunk, hit: Mapping[str, Any]) -> Chunk:
         node = _node(chunk, metadata_of(hit["_source"], fields))
         found = to_chunk(node)
-        return replace(
-            found, id=chunk.id, metadata=cast("Metadata", {**found.metadata, ORIGINAL: node})
-        )  # to_node gives the node back
+        # to_node gives the node back
+        return replace(found, id=chunk.id, metadata=cast("Metadata", {**found.metadata, ORIGINAL: node}))
 
     client = _had(store, "client")
     transport = (

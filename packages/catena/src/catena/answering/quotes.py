@@ -127,9 +127,8 @@ def looked_up(quote: str, found: Citable, *, documents: Iterable[Document] = ())
     (seen,) = verify_quotes([Quote(1, quote)], [found], documents=documents)
     if not seen.verified:
         printed = f"“{seen.printed}”, which stands there" if seen.printed else "words as they are printed there"
-        if (
-            seen.printed and Wording(seen.printed).folded == Wording(quote).folded
-        ):  # but cut out of a word, or a value
+        # but cut out of a word, or a value
+        if seen.printed and Wording(seen.printed).folded == Wording(quote).folded:
             whole = (f"“{each.printed}” in place of “{each.quoted}”" for each in seen.differences)
             printed = f"{', '.join(whole)}: the quote ends inside of it"
         raise ParameterError("quote", quote, f"words that stand in {citation(chunk_of(found))}", printed)

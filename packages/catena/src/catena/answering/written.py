@@ -42,9 +42,8 @@ _UNNUMBERED = re.compile(rf"^{_BULLET}(?P<text>[{_OPEN}].*[{_CLOSE}][.,;]?)\s*$"
 _SEVERAL = re.compile(rf"(?<=[^\s,;])[ \t,;]++(?=\[\s*+\d++\s*+\]\s*+(?:[:–-]\s*+)?[{_OPEN}])")
 _IN_MARKS = re.compile(rf"^[*_]*[{_OPEN}](?P<text>.*)[{_CLOSE}][*_]*(?P<after>[^{_CLOSE}]{{0,80}})$", re.DOTALL)
 
-_NOTHING_MORE = re.compile(
-    r"[\s.,;*_]*+(?:\([^()]*+\)[\s.,;*_]*+)?|\s*+(?:[,;]\s*+)?\[.*"
-)  # a page, or the next quote
+# a page, or the next quote
+_NOTHING_MORE = re.compile(r"[\s.,;*_]*+(?:\([^()]*+\)[\s.,;*_]*+)?|\s*+(?:[,;]\s*+)?\[.*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,9 +200,8 @@ def _table(rows: Rows, start: int, end: int, split: LineCells, measures: Measure
     numbered = [_DIGITS.sub("#", row[0]) for _, row in cells]
     alike = "#" in numbered[0] and 2 * numbered.count(numbered[0]) > len(cells)
     if alike or any(is_figure(cell) and re.search(r"\d", cell) and not names_period(cell) for cell in cells[0][1]):
-        cells.insert(
-            0, (cells[0][0], ("",) * len(columns))
-        )  # a row like those below, or of figures, names no columns
+        # a row like those below, or of figures, names no columns
+        cells.insert(0, (cells[0][0], ("",) * len(columns)))
     return PrintedTable(tuple(range(start, end)), tuple(cells))
 
 

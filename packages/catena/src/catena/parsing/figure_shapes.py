@@ -205,9 +205,8 @@ class _Reader:
             return
         place = multiply(matrix_of(handle), base)
         _, is_lined, width = _draw_mode(handle)
-        pen = (
-            min(_WIDEST_PEN, width / 2 * _scale(place)) if is_lined else 0.0
-        )  # half the width of the line as printed
+        # half the width of the line as printed
+        pen = min(_WIDEST_PEN, width / 2 * _scale(place)) if is_lined else 0.0
         window = self._seen(handle, base, bounds.grown(pen))
         if window is None:
             return

@@ -298,9 +298,8 @@ def retrieve_views(
     depth = max(3 * ceil(k), 30) if depth is None else depth
     if not isinstance(depth, int) or depth < k:
         raise ParameterError("depth", depth, f"an integer >= k ({k})")
-    rule.choose(
-        dict.fromkeys(kinds, Ranking((), Scale.SIMILARITY)), k
-    )  # refuses k or weights before anything is paid
+    # refuses k or weights before anything is paid
+    rule.choose(dict.fromkeys(kinds, Ranking((), Scale.SIMILARITY)), k)
     steps = [
         retrieve(
             query,

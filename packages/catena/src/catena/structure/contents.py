@@ -430,9 +430,8 @@ def align(
             if form.words in wanted and place not in by_words[form.words][-1:]:
                 by_words[form.words].append(place)
         if place.heading.level:
-            anchor = (
-                _NOT_IN_ANCHORS.sub("", folded(place.heading.title)).strip().replace(" ", "-")
-            )  # as code hosts have it
+            # as code hosts have it
+            anchor = _NOT_IN_ANCHORS.sub("", folded(place.heading.title)).strip().replace(" ", "-")
             by_anchor[anchor].append(place)
     turns: Counter[tuple[str, ...]] = Counter()
     rows: list[list[tuple[int, _TitlePlace]]] = []

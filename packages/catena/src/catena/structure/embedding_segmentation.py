@@ -34,9 +34,8 @@ from catena.text.words import count_tokens
 Border: TypeAlias = Literal["heading", "paragraph", "inside"]
 _BLOCK = 2_048  # borders at once: what is computed for them fits a processor's cache
 _NO_DIRECTION = 1e-12
-_BreakValue: TypeAlias = tuple[
-    int, float
-]  # minus the number of short segments, and the sum of gains: larger is better
+# minus the number of short segments, and the sum of gains: larger is better
+_BreakValue: TypeAlias = tuple[int, float]
 
 
 class TextUnit(NamedTuple):
