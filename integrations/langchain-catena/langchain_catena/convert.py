@@ -132,9 +132,8 @@ def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Rank
     found = to_document(hit, ranking)
     title = str(hit.chunk.metadata.get(TITLE, ""))
     place = _place(segment, citation(segment, title=title))
-    return Document(
-        id=segment.id, page_content=segment.text, metadata={**found.metadata, **place, "chunk_id": hit.chunk.id}
-    )
+    metadata = {**found.metadata, **place, "chunk_id": hit.chunk.id}
+    return Document(id=segment.id, page_content=segment.text, metadata=metadata)
 
 
 def segment_documents(
@@ -143,9 +142,7 @@ def segment_documents(
     """Return segments as documents, in their order, with the metadata that `CatenaSegmentExtractor` states."""
     about = model.Ranking((), model.Scale.VALUE, extraction.degraded, extraction.unknown)
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(extraction.ranking().hits, start=1)}
-    return [
-        _segment_document(found, ranks[found.segment.id], about, content, header) for found in extraction.segments
-    ]
+    return [_segment_document(each, ranks[each.segment.id], about, content, header) for each in extraction.segments]
 
 
 def _segment_document(

@@ -241,9 +241,7 @@ def _rows(
 ) -> tuple[dict[str, frozenset[str]], dict[str, tuple[str, ...]]]:
     """Return relevant ids and rankings by the number of the row; a target that failed returned no outputs."""
     names = [f"row {number:06d}" for number in range(1, len(reference_outputs) + 1)]
-    wanted = {
-        name: relevant_of(reference, relevant) for name, reference in zip(names, reference_outputs, strict=True)
-    }
+    wanted = {name: relevant_of(each, relevant) for name, each in zip(names, reference_outputs, strict=True)}
     return wanted, {name: ids_of(found, documents) for name, found in zip(names, outputs, strict=True) if found}
 
 

@@ -146,9 +146,8 @@ class CatenaContextExtractor(ExtractorComponent):
         return [self._of_node(node, chunk) for node, chunk in zip(nodes, found.chunks, strict=True)]
 
     def _of_node(self, node: BaseNode, chunk: Chunk) -> dict[str, Any]:
-        made = {
-            key: chunk.metadata[key] for key in (TITLE, DOCUMENT_SUMMARY, SECTION_SUMMARY) if chunk.metadata.get(key)
-        }
+        told = chunk.metadata
+        made = {key: told[key] for key in (TITLE, DOCUMENT_SUMMARY, SECTION_SUMMARY) if told.get(key)}
         if chunk.path:
             made[SECTION_TITLE] = chunk.path[-1]
         if self.show == "header" and (header := chunk_header(chunk)):

@@ -165,9 +165,8 @@ def _slice_node(
     hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
     unseen = (key for node in originals for key in node.excluded_llm_metadata_keys if key != CITATION)
     keys = joined_keys(hidden, unembedded), joined_keys(unseen, unread)
-    return node_of_slice(
-        segment, metadata, *keys, source=originals[0].source_node if originals else None, **templates
-    )
+    whole = originals[0].source_node if originals else None
+    return node_of_slice(segment, metadata, *keys, source=whole, **templates)
 
 
 def _positions(segment: Segment) -> dict[str, int]:
@@ -178,9 +177,7 @@ def _positions(segment: Segment) -> dict[str, int]:
 
 def _provenance(hit: SegmentHit, found: Extraction) -> str:
     about = Ranking((), Scale.VALUE, found.degraded, found.unknown)
-    ways = [
-        asdict(way) for each in found.ranking().hits if each.chunk.id == hit.segment.id for way in each.provenance
-    ]
+    ways = [asdict(way) for one in found.ranking().hits if one.chunk.id == hit.segment.id for way in one.provenance]
     return written_provenance(about, chunk_id=hit.segment.id, routes=ways)
 
 

@@ -429,9 +429,8 @@ def _kind(form: Mapping[str, Any], name: str) -> Any:
     if form["type"] == "array":
         return list[_kind(form["items"], name)]  # type: ignore[misc]
     if form["type"] == "object":
-        members: dict[str, Any] = {
-            each: (_kind(inner, f"{name}_{each}"), ...) for each, inner in form["properties"].items()
-        }
+        inside = form["properties"].items()
+        members: dict[str, Any] = {each: (_kind(inner, f"{name}_{each}"), ...) for each, inner in inside}
         return create_model(name, **members)
     return _KINDS[form["type"]]
 

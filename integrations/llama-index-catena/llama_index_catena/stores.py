@@ -189,9 +189,7 @@ def from_elasticsearch_store(
         return replace(found, id=chunk.id, metadata=cast("Metadata", {**found.metadata, ORIGINAL: node}))
 
     client = _had(store, "client")
-    transport = (
-        ElasticsearchTransport(aclient=client) if hasattr(client, "__aenter__") else ElasticsearchTransport(client)
-    )
+    transport = ElasticsearchTransport(**{"aclient" if hasattr(client, "__aenter__") else "client": client})
     return Services(
         store=ForeignStore(transport, _had(store, "index_name"), fields, adapt=adapt),
         embedder=core_embedder(embed_model) if embed_model is not None and has_vectors else None,

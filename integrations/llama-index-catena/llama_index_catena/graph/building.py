@@ -326,9 +326,7 @@ def _positions_in(document: Sequence[BaseNode]) -> Iterable[tuple[BaseNode, int]
         return [(node, node.metadata[POSITION]) for node in document]
     starts: list[Any] = [getattr(node, "start_char_idx", None) for node in document]
     known = None not in starts and len(set(starts)) == len(starts)
-    order = (
-        [document[place] for place in sorted(range(len(starts)), key=lambda at: starts[at])] if known else document
-    )
+    order = [document[place] for place in sorted(range(len(starts)), key=starts.__getitem__)] if known else document
     linked = [_stand_in(node, place) for place, node in enumerate(order)]
     placed = placed_by_links([each.chunk for each in linked], links_between(linked))
     at = {chunk.id: chunk.position for chunk in placed}

@@ -168,9 +168,7 @@ def unlike(some: list[Quantity], others: list[Quantity]) -> bool:
     """Say whether neither list is a part of the other, and no range of one holds the other's quantities."""
 
     def is_within(one: Quantity, all_others: list[Quantity]) -> bool:
-        return any(
-            one.says(other) or (other.is_range and not one.is_range and other.holds(one)) for other in all_others
-        )
+        return any(one.says(each) or (each.is_range and not one.is_range and each.holds(one)) for each in all_others)
 
     return not (all(is_within(one, others) for one in some) or all(is_within(one, some) for one in others))
 

@@ -261,9 +261,7 @@ def nearest_of(
     shared = [statement.shared(quote, headed) for quote in quotes]
     most = max(shared, default=0)
     nearest = [quote for quote, weight in zip(quotes, shared, strict=True) if weight == most]
-    left = [
-        value for value in statement.values if not any(has_value(value, quote.words, headed) for quote in nearest)
-    ]
+    left = [each for each in statement.values if not any(has_value(each, quote.words, headed) for quote in nearest)]
     return tuple(
         index
         for index, (quote, weight) in enumerate(zip(quotes, shared, strict=True))

@@ -209,9 +209,7 @@ def read_run(path: FilePath) -> dict[str, dict[str, float]]:
         if not _DECIMAL.fullmatch(score) or not isfinite(float(score)):
             raise EvaluationError(f"{where}: the score must be a finite number, got {score!r}")
         run[query][piece] = float(score)
-    return {
-        query: dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))) for query, scores in run.items()
-    }
+    return {query: dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))) for query, found in run.items()}
 
 
 def write_qrels(qrels: Qrels, path: FilePath) -> None:

@@ -264,9 +264,8 @@ def _cosines(
     rows: NDArray[np.float32], row: NDArray[np.integer], columns: NDArray[np.float32], column: NDArray[np.integer]
 ) -> NDArray[np.float32]:
     """Return the cosines that count: each by itself, to six decimals."""
-    parts = [
-        np.vecdot(rows[row[a : a + _PAIRS]], columns[column[a : a + _PAIRS]]) for a in range(0, len(row), _PAIRS)
-    ]
+    pairs = ((row[a : a + _PAIRS], column[a : a + _PAIRS]) for a in range(0, len(row), _PAIRS))
+    parts = [np.vecdot(rows[one], columns[other]) for one, other in pairs]
     return np.round(np.concatenate(parts).astype(np.float64), 6).astype(np.float32)
 
 

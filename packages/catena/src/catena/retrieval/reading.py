@@ -139,9 +139,7 @@ def _placed(chunks: Sequence[Chunk], passages: Mapping[str, Sequence[Chunk]]) ->
 
 def _allowed(where: Where, chunk: Chunk, passages: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """Return the passages of a chunk which a filter that the chunk obeys does not surely refuse."""
-    return tuple(
-        each for each in passages if not surely(where, {**fields_of(each), "chunk_id": chunk.id}, holds=False)
-    )
+    return tuple(one for one in passages if not surely(where, {**fields_of(one), "chunk_id": chunk.id}, holds=False))
 
 
 def rank_passages(

@@ -236,9 +236,8 @@ def names_of(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
 
 def document_versions(connection: sqlite3.Connection) -> dict[int, int]:
     """Return document key -> a number that another version of the document does not have."""
-    return {
-        doc: zlib.crc32(header.encode()) for doc, header in connection.execute("SELECT doc, header FROM documents")
-    }
+    rows = connection.execute("SELECT doc, header FROM documents")
+    return {doc: zlib.crc32(header.encode()) for doc, header in rows}
 
 
 def has_view(connection: sqlite3.Connection, kind: str) -> bool:

@@ -272,9 +272,7 @@ def mark_figures(document: Document, chunks: Sequence[Chunk]) -> tuple[Chunk, ..
 
 def _has_other_image(text: str, chunk: Chunk, link: Link) -> bool:
     """Return whether a chunk of a figure shows an image that is none of ours, or follows one."""
-    return any(
-        match.start() != link.start for match in _IMAGE.finditer(text, max(chunk.start, link.start), chunk.end)
-    )
+    return any(each.start() != link.start for each in _IMAGE.finditer(text, max(chunk.start, link.start), chunk.end))
 
 
 def figure_views(

@@ -89,9 +89,7 @@ def _shape(subject: EmbedderSubject) -> Iterator[str]:
 
 
 def _numbers(subject: EmbedderSubject) -> Iterator[str]:
-    if not all(
-        type(number) is float and math.isfinite(number) for vector in _all(subject.embed) for number in vector
-    ):
+    if not all(type(each) is float and math.isfinite(each) for vector in _all(subject.embed) for each in vector):
         yield "a vector holds something else than finite floats, which stores refuse"
 
 
