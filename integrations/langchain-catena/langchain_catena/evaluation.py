@@ -461,14 +461,10 @@ def mean_short_answer_evaluator(
 
     def evaluator(outputs: Sequence[Values], reference_outputs: Sequence[Values]) -> dict[str, Any]:
         names = [f"row {number:06d}" for number in range(1, len(reference_outputs) + 1)]
-        right = {
-            name: of_key(reference, accepted, "the reference outputs")
-            for name, reference in zip(names, reference_outputs, strict=True)
-        }
-        said = {
-            name: of_key(found, answer, "the target's outputs") if found else None
-            for name, found in zip(names, outputs, strict=True)
-        }
+        paired = zip(names, reference_outputs, strict=True)
+        right = {name: of_key(reference, accepted, "the reference outputs") for name, reference in paired}
+        both = zip(names, outputs, strict=True)
+        said = {name: of_key(found, answer, "the target's outputs") if found else None for name, found in both}
         scores = squad_scores(right, said, hotpotqa=hotpotqa, level=level)
         values = list(scores.values(measure).values())
         return {"key": f"mean_{measure}", "score": sum(values) / len(values), "comment": str(scores)}

@@ -223,11 +223,8 @@ def _nodes(
     )
     named = zip(documents, _ids(documents, keys), _places(documents, keys, behind), strict=True)
     chunks = [to_graph_chunk(document, name, keys, position=position) for document, name, position in named]
-    keywords = {
-        chunk.id: said
-        for chunk, document in zip(chunks, documents, strict=True)
-        if (said := said_keywords(document, keys)) is not None
-    }
+    paired = zip(chunks, documents, strict=True)
+    keywords = {chunk.id: said for chunk, document in paired if (said := said_keywords(document, keys)) is not None}
     if maker is not None:
         keywords |= yield from _made(maker, [chunk for chunk in chunks if chunk.id not in keywords])
     rows = yield from embed_texts([document.page_content for document in documents], "graph")

@@ -61,16 +61,12 @@ def _of_document(chunks: Sequence[Chunk], how: ContextOptions) -> Step[ChunkCont
     sections = _sections(document, chunks, starts)
     context = yield from context_of(document, sections, how)
     begins = [section.start for section in sections]
-    numbered = tuple(
-        replace(chunk, section=max(0, bisect_right(begins, start) - 1))
-        for chunk, start in zip(chunks, starts, strict=True)
-    )
+    paired = zip(chunks, starts, strict=True)
+    numbered = tuple(replace(chunk, section=max(0, bisect_right(begins, start) - 1)) for chunk, start in paired)
     entry = with_context(Entry(document=document, sections=sections, chunks=numbered, views=()), context, views=False)
     named = {TITLE: entry.document.title} if entry.document.title else {}
-    kept = tuple(
-        replace(told, section=chunk.section, metadata={**named, **told.metadata})
-        for told, chunk in zip(entry.chunks, chunks, strict=True)
-    )
+    both = zip(entry.chunks, chunks, strict=True)
+    kept = tuple(replace(told, section=chunk.section, metadata={**named, **told.metadata}) for told, chunk in both)
     return ChunkContexts(chunks=kept, degraded=context.degraded)
 
 

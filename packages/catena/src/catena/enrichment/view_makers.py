@@ -78,10 +78,8 @@ class Summaries(ModelMaker):
             return MadeViews(texts=tuple(map(self._covering, chunks)))
         limits = {"sentences": str(self.sentences), "words": str(self.words)}
         made = yield from ask_about(self, chunks, title, limits, over_tokens=self.over_tokens)
-        texts = (
-            (chunk.text,) if self._is_short(chunk) else of_chunk
-            for chunk, of_chunk in zip(chunks, made.texts, strict=True)
-        )
+        paired = zip(chunks, made.texts, strict=True)
+        texts = ((chunk.text,) if self._is_short(chunk) else of_chunk for chunk, of_chunk in paired)
         return replace(made, texts=tuple(texts))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:

@@ -532,7 +532,5 @@ def _words_as_said(question: WalkQuestion) -> list[str]:
     written: dict[str, str] = {}
     for word, key in zip(tokenise(question.text), word_keys(question.text), strict=True):
         written.setdefault(key, word)
-    return [
-        written.get(key, key) if 2 * held <= question.nodes else ""
-        for key, held in zip(question.words, question.holding.tolist(), strict=True)
-    ]
+    paired = zip(question.words, question.holding.tolist(), strict=True)
+    return [written.get(key, key) if 2 * held <= question.nodes else "" for key, held in paired]

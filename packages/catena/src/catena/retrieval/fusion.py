@@ -317,10 +317,8 @@ def interleave(shares: Mapping[str, Ranking], general: Ranking) -> Ranking:
     turns = [share.hits for share in shares.values()]
     order = _turns([*turns, *(turns if len(turns) == 1 else ()), general.hits])
     found = (first.get(hit.chunk.id) or unranked(hit) for hit in order)
-    hits = (
-        Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[hit.chunk.id]))
-        for place, hit in enumerate(found, start=1)
-    )
+    numbered = enumerate(found, start=1)
+    hits = (Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[hit.chunk.id])) for place, hit in numbered)
     return replace(general, hits=tuple(hits), scale=Scale.RANK)
 
 

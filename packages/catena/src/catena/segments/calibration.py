@@ -363,10 +363,8 @@ def calibrated(ranking: Ranking, calibration: Calibration) -> Ranking:
     if ranking.scale not in (Scale.SIMILARITY, Scale.NORMALIZED):
         raise ScaleError("calibration", "similarity or normalized", ranking.scale.value)
     probabilities = _probabilities([hit.score for hit in ranking.hits], calibration)
-    hits = tuple(
-        Hit(hit.chunk, probability, hit.provenance)
-        for hit, probability in zip(ranking.hits, probabilities, strict=True)
-    )
+    paired = zip(ranking.hits, probabilities, strict=True)
+    hits = tuple(Hit(hit.chunk, probability, hit.provenance) for hit, probability in paired)
     return replace(ranking, hits=hits, scale=Scale.PROBABILITY)
 
 

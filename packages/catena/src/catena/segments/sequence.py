@@ -431,10 +431,8 @@ def with_tokens(
     blank = count(BLANK_LINE)
     first = 0
     for end in valued.sequence.ends.tolist():
-        texts = [
-            between.get(place, joint(*pair))
-            for place, pair in enumerate(pairwise(valued.chunks[first:end]), first + 1)
-        ]
+        numbered = enumerate(pairwise(valued.chunks[first:end]), first + 1)
+        texts = [between.get(place, joint(*pair)) for place, pair in numbered]
         least = blank if None in texts else 0
         joints[first + 1 : end] = [max(least, count(text or "")) for text in texts]
         first = end

@@ -224,10 +224,8 @@ class VectorMatrix:
         if Manifest.read(self.folder) != manifest or stored.shape != (len(keys), dim):
             return None
         ends = list(accumulate(count for _, count in kinds))
-        base = {
-            kind: Rows(keys[end - count : end], stored[end - count : end])
-            for (kind, count), end in zip(kinds, ends, strict=True)
-        }
+        paired = zip(kinds, ends, strict=True)
+        base = {kind: Rows(keys[end - count : end], stored[end - count : end]) for (kind, count), end in paired}
         gone = np.array(removed_since(connection, manifest.generation), np.int64)
         return VectorSearchers(generation, base, _read(connection, dim, since=manifest.generation), gone, dim)
 
