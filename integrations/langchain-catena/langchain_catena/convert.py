@@ -200,12 +200,8 @@ def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
 
 
 def _place(found: model.Chunk | model.Segment, cited: str) -> dict[str, Any]:
-    place: dict[str, Any] = {
-        "document_id": found.document_id,
-        "start_index": found.start,
-        "end_index": found.end,
-        "citation": cited,
-    }
+    offsets = {"start_index": found.start, "end_index": found.end}
+    place: dict[str, Any] = {"document_id": found.document_id, **offsets, "citation": cited}
     if found.path:
         place["heading_path"] = " › ".join(found.path)
     return place | place_metadata(found.place)

@@ -73,11 +73,8 @@ class SearchFields(BaseModel):
 
     def given_options(self, *, without: str) -> list[str]:
         """Return the names of the options that are given, but for one."""
-        return [
-            name
-            for name in SegmentSearchOptions.__annotations__
-            if name != without and getattr(self, name) is not None
-        ]
+        given = (name for name in SegmentSearchOptions.__annotations__ if getattr(self, name) is not None)
+        return [name for name in given if name != without]
 
     def search_options(self, asked: Mapping[str, Any]) -> SearchOptions:
         """Return the options of one search: what `invoke` was given goes before the fields."""

@@ -214,11 +214,8 @@ def passage_node(passage: Passage, nodes: Mapping[str, NodeWithScore]) -> NodeWi
     same = nodes.get(segment.id)
     if same is not None and same.node.get_content() == segment.text:
         return same
-    within = (
-        found
-        for found in nodes.values()
-        if found.node.ref_doc_id == segment.document_id and _overlaps(found.node, segment)
-    )
+    of_document = (found for found in nodes.values() if found.node.ref_doc_id == segment.document_id)
+    within = (found for found in of_document if _overlaps(found.node, segment))
     first = same or next(within, None)
     own = (CHUNK_IDS, *PLACE_KEYS)
     known = {} if first is None else {k: v for k, v in first.node.metadata.items() if k not in own}

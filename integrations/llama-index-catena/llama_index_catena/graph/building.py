@@ -183,11 +183,8 @@ class _Work:
 
     def vectors(self, nodes: Sequence[BaseNode]) -> Step[NDArray[np.float32]]:
         """Return a vector per node: its own, else that of its text, shape (nodes, dim)."""
-        texts = {
-            place: node.get_content(metadata_mode=self.reading.text)
-            for place, node in enumerate(nodes)
-            if node.embedding is None
-        }
+        bare = ((place, node) for place, node in enumerate(nodes) if node.embedding is None)
+        texts = {place: node.get_content(metadata_mode=self.reading.text) for place, node in bare}
         if texts and self.services.embedder is None:
             raise ParameterError("embed_model", None, f"given: {len(texts)} nodes have no embedding")
         rows: list[Any] = [node.embedding for node in nodes]

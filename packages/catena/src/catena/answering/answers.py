@@ -404,11 +404,8 @@ def render(cited: CitedAnswer) -> str:
     notes = [_note(citation) for citation in cited.citations]
     shown = [figure_link(figure.name, figure.title) for figure in cited.figures]
     flags = [f"✗ {statement.verdict}: {statement.text}" for statement in cited.unsupported]
-    flags += [
-        f"✗ not in what is cited: {', '.join(statement.unfounded)} ({statement.text})"
-        for statement in cited.statements
-        if statement.unfounded
-    ]
+    unfounded = (statement for statement in cited.statements if statement.unfounded)
+    flags += [f"✗ not in what is cited: {', '.join(each.unfounded)} ({each.text})" for each in unfounded]
     unknown = [f"✗ cited, but no passage: {', '.join(map(str, cited.unknown))}"] if cited.unknown else []
     blocks = [
         cited.text,

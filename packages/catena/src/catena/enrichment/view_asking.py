@@ -86,12 +86,8 @@ def ask_about(
     Raises:
         CatenaError: not a failure of the model, but of what surrounds it (no service, the budget, the journal).
     """
-    asked = [
-        request
-        for place, chunk in enumerate(chunks)
-        if count_tokens(chunk.text) > over_tokens
-        for request in _requests(maker, chunk, place, title, limits)
-    ]
+    long = ((place, chunk) for place, chunk in enumerate(chunks) if count_tokens(chunk.text) > over_tokens)
+    asked = [each for place, chunk in long for each in _requests(maker, chunk, place, title, limits)]
     answers, degraded = yield from answered(asked)
     texts: list[list[str]] = [[] for _ in chunks]
     for place, found in answers:

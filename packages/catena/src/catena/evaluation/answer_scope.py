@@ -244,12 +244,8 @@ def _scope(evidence: Iterable[Span], text: str) -> tuple[list[Span], int]:
 
 def _shared(ones: Sequence[Span], others: Sequence[Span], text: str) -> int:
     """Return the visible characters in both of two sets of spans, each disjoint."""
-    return sum(
-        _visible(text, max(one[0], other[0]), min(one[1], other[1]))
-        for one in ones
-        for other in others
-        if max(one[0], other[0]) < min(one[1], other[1])
-    )
+    shared = ((max(one[0], other[0]), min(one[1], other[1])) for one in ones for other in others)
+    return sum(_visible(text, start, end) for start, end in shared if start < end)
 
 
 def _visible_part(span: Span, text: str) -> Span:

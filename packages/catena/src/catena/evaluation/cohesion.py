@@ -290,11 +290,8 @@ def homologous_labels(entries: Sequence[Entry], *, documents: int = 2) -> tuple[
     if documents < 1:
         raise ParameterError("documents", documents, "1 or more")
     where: defaultdict[str, set[Hashable]] = defaultdict(set)
-    titles = [
-        (entry.document.id, " ".join(folded(chunk.path[-1]).split()) if chunk.path else "")
-        for entry in entries
-        for chunk in entry.chunks
-    ]
+    under = ((entry.document.id, chunk.path) for entry in entries for chunk in entry.chunks)
+    titles = [(name, " ".join(folded(path[-1]).split()) if path else "") for name, path in under]
     for document_id, title in titles:
         where[title].add(document_id)
     return tuple(title if title and len(where[title]) >= documents else None for _, title in titles)

@@ -310,11 +310,8 @@ def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict
             continue
         places = singles.get(word, ())
         at = bisect_left(places, expected)
-        near = [
-            place
-            for place in places[max(0, at - _PLACES) : at + _PLACES]
-            if aligned.there[place] < 0 and abs(place - expected) <= _NEAR
-        ]
+        beside = places[max(0, at - _PLACES) : at + _PLACES]
+        near = [place for place in beside if aligned.there[place] < 0 and abs(place - expected) <= _NEAR]
         if near:
             aligned.match(min(near, key=lambda place: (abs(place - expected), place)), index, moved=True)
 

@@ -419,13 +419,8 @@ class FeatureScorer:
         Raises:
             ParameterError: the file cannot be written.
         """
-        said = {
-            "format": FEATURE_FORMAT,
-            "version": _VERSION,
-            "features": list(FEATURES),
-            "record": dict(self.record),
-        }
-        write_weights(path, self.weights, said)
+        said = {"format": FEATURE_FORMAT, "version": _VERSION, "features": list(FEATURES)}
+        write_weights(path, self.weights, {**said, "record": dict(self.record)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FeatureScorer:

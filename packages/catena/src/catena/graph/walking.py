@@ -472,10 +472,8 @@ def _merged(
     A score is `1 / place`, in `Scale.RANK`: scores of the walk and of the first ranking do not compare. Where `sure`
     says nothing, what was visited is paid for already.
     """
-    first, order = (
-        context.first,
-        [*(node.id for node in visited), *(context.first.hits if context.options.fill else ())],
-    )
+    first = context.first
+    order = [*(node.id for node in visited), *(first.hits if context.options.fill else ())]
     if sure:
         ranked = [(-value, 0, first.ranks[chunk_id], chunk_id) for chunk_id, value in sure.items()]
         hops = [(-node.chance, 1, place, node.id) for place, node in enumerate(visited)]

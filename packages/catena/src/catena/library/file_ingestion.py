@@ -298,10 +298,8 @@ class FileIngestion:
         """Return what an older version of a document offers to take over, where a model would write it again."""
         llm = self.services.llm
         asks = llm is not None and any(maker.asks_model for maker in self.how.views)
-        return {
-            "held": self.store.made_views(document_id) if asks else {},
-            "model": llm.identity if llm is not None else "",
-        }
+        held = self.store.made_views(document_id) if asks else {}
+        return {"held": held, "model": llm.identity if llm is not None else ""}
 
     def _identified(self, fingerprint: str) -> str:
         """Return a fingerprint that covers the models that the preparation may ask."""

@@ -281,11 +281,8 @@ def _lost_figures(
     events: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | None, pages: int
 ) -> tuple[PageNote, ...]:
     """Return the pages whose figures are not all there; figures come last, so a reading that ended late lost some."""
-    notes = [
-        PageNote(page=int(event["page"]), state="text", why=str(event["why"]))
-        for event in events
-        if event["event"] == "no-figure"
-    ]
+    without = (event for event in events if event["event"] == "no-figure")
+    notes = [PageNote(page=int(each["page"]), state="text", why=str(each["why"])) for each in without]
     if failed is not None:
         reached = max((int(event["page"]) for event in events if event["event"] == "figure"), default=1)
         known = any(event["event"] == "about" for event in events)
@@ -328,11 +325,8 @@ def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, 
         page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
         metadata=metadata,
     )  # fmt: skip
-    notes = tuple(
-        PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state])
-        for page in pages
-        if page.state != "text" or page.note
-    )
+    told = (page for page in pages if page.state != "text" or page.note)
+    notes = tuple(PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state]) for page in told)
     if problem:  # of the whole file
         notes = (PageNote(page=1, state="text", why=problem), *notes)
     partial = any(note.state != "blank" for note in notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, zip_longest
 from math import ceil, isfinite
 from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
@@ -300,19 +301,8 @@ def retrieve_views(
         raise ParameterError("depth", depth, f"an integer >= k ({k})")
     # refuses k or weights before anything is paid
     rule.choose(dict.fromkeys(kinds, Ranking((), Scale.SIMILARITY)), k)
-    steps = [
-        retrieve(
-            query,
-            k=depth,
-            routes=_routes(kind, search),
-            where=where,
-            fusion=fusion,
-            depth=depth,
-            on_route_error=on_view_error,
-            by_name=False,
-        )
-        for kind in kinds
-    ]
+    under = partial(retrieve, query, k=depth, where=where, fusion=fusion, depth=depth, by_name=False)
+    steps = [under(routes=_routes(kind, search), on_route_error=on_view_error) for kind in kinds]
     results = yield from asked_once(together(steps))
     rankings = {kind: _told(kind, result, on_view_error) for kind, result in zip(kinds, results, strict=True)}
     if all(isinstance(result, Failed) for result in results):

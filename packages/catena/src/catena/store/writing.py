@@ -103,10 +103,8 @@ def _write_document(connection: sqlite3.Connection, entry: Entry) -> int:
     )
     doc = int(connection.execute("SELECT doc FROM documents WHERE id = ?", (document.id,)).fetchone()[0])
     connection.execute("DELETE FROM sections WHERE doc = ?", (doc,))
-    connection.executemany(
-        "INSERT INTO sections VALUES (?, ?, ?)",
-        ((doc, section.position, records.section_body(section)) for section in entry.sections),
-    )
+    bodies = ((doc, section.position, records.section_body(section)) for section in entry.sections)
+    connection.executemany("INSERT INTO sections VALUES (?, ?, ?)", bodies)
     figures.delete(connection, doc)
     figures.insert(connection, doc, entry.figures)
     return doc
@@ -161,19 +159,11 @@ def _write_content(
         "INSERT INTO views (chunk, kind, text, made) VALUES (?, ?, ?, ?)",  # NULL stands for the chunk's own text
         ((key, v.kind, None if v.text == text else records.to_bytes(v.text), v.made) for v, key, text in found),
     )
-    connection.executemany(
-        "INSERT INTO vectors (chunk, kind, digest, vector) VALUES (?, ?, ?, ?)",
-        ((keys[at], kind, name, row) for at, kind, name, row in _rows(vectors) if at in keys),
-    )
-    connection.executemany(
-        "INSERT INTO terms VALUES (?, ?, ?)",
-        (
-            (keys[at], position, term)
-            for at, terms in enumerate(entry.terms)
-            if at in keys
-            for position, term in enumerate(terms)
-        ),
-    )
+    rows = ((keys[at], kind, name, row) for at, kind, name, row in _rows(vectors) if at in keys)
+    connection.executemany("INSERT INTO vectors (chunk, kind, digest, vector) VALUES (?, ?, ?, ?)", rows)
+    listed = ((keys[at], terms) for at, terms in enumerate(entry.terms) if at in keys)
+    terms = ((key, position, term) for key, terms in listed for position, term in enumerate(terms))
+    connection.executemany("INSERT INTO terms VALUES (?, ?, ?)", terms)
 
 
 def _rows(vectors: ViewVectors) -> Iterable[tuple[int, str, str, bytes]]:

@@ -279,12 +279,8 @@ def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
 def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
     """Yield the runs of characters that a script without spaces repeats; whole short runs where it repeats none."""
     runs = () if text.isascii() else _IDEOGRAPHS.findall(text)
-    places = Counter(
-        run[start : start + length]
-        for run in runs
-        for length in range(2, _LONGEST_GRAM + 1)
-        for start in range(len(run) - length + 1)
-    )
+    sized = ((run, length) for run in runs for length in range(2, _LONGEST_GRAM + 1))
+    places = Counter(run[at : at + length] for run, length in sized for at in range(len(run) - length + 1))
     again = {gram: times for gram, times in places.items() if times > 1}
     inside = {part for gram, times in again.items() for part in (gram[1:], gram[:-1]) if again.get(part) == times}
     terms = {gram: times for gram, times in again.items() if gram not in inside}
