@@ -73,15 +73,9 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
     A chunk of Catena's gives its id and its exact slice; what came from a LangChain retriever is that very
     document, copied.
     """
-    found = {
-        SCORE: hit.score,
-        PROVENANCE: {
-            "scale": ranking.scale.value,
-            "routes": [asdict(way) for way in hit.provenance],
-            "degraded": [f"{part.what}: {part.why}" for part in ranking.degraded],
-            "unknown": _unknown(ranking),
-        },
-    }
+    told: dict[str, Any] = {"scale": ranking.scale.value, "routes": [asdict(way) for way in hit.provenance]}
+    told["degraded"] = [f"{part.what}: {part.why}" for part in ranking.degraded]
+    found = {SCORE: hit.score, PROVENANCE: {**told, "unknown": _unknown(ranking)}}
     original = original_of(hit.chunk)
     if original is not None:
         return original.model_copy(update={"metadata": {**original.metadata, **found}})
@@ -243,13 +237,8 @@ def to_core_document(document: Document, *, media_type: str | None = None) -> mo
 def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
     """Return a whole file as a document; what its metadata says is stated at `CatenaLoader`."""
     document = formatted.document
-    metadata: dict[str, Any] = {
-        **document.metadata,
-        SOURCE: document.source,
-        TITLE: document.title,
-        MEDIA_TYPE: document.media_type,
-        "state": parsed.state,
-    }
+    metadata: dict[str, Any] = {**document.metadata, SOURCE: document.source, TITLE: document.title}
+    metadata |= {MEDIA_TYPE: document.media_type, "state": parsed.state}
     if unread := [str(note.page) for note in parsed.notes if note.lost]:
         metadata["unread_pages"] = ", ".join(unread)
     metadata |= _pages(document.text, document.page_starts, document.page_labels)

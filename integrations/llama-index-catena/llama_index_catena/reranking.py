@@ -112,12 +112,8 @@ class CorePostprocessor(Component, BaseNodePostprocessor):
         model, top_n = self._named(len(nodes))
         returned: list[NodeWithScore] = []
         dispatcher.event(ReRankStartEvent(query=query, nodes=list(nodes), top_n=top_n, model_name=model))
-        payload: dict[str, Any] = {
-            EventPayload.NODES: list(nodes),
-            EventPayload.MODEL_NAME: model,
-            EventPayload.QUERY_STR: query,
-            EventPayload.TOP_K: top_n,
-        }
+        payload: dict[str, Any] = {EventPayload.NODES: list(nodes), EventPayload.MODEL_NAME: model}
+        payload |= {EventPayload.QUERY_STR: query, EventPayload.TOP_K: top_n}
         try:
             with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
                 yield returned

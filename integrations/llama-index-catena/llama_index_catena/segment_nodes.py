@@ -219,14 +219,9 @@ def passage_node(passage: Passage, nodes: Mapping[str, NodeWithScore]) -> NodeWi
     first = same or next(within, None)
     own = (CHUNK_IDS, *PLACE_KEYS)
     known = {} if first is None else {k: v for k, v in first.node.metadata.items() if k not in own}
-    metadata = {
-        **known,
-        "document_id": segment.document_id,
-        **place_metadata(segment.place),
-        **_positions(segment),
-        CITATION: passage.citation,
-        CHUNK_IDS: json.dumps(segment.chunk_ids),
-    }
+    places = {"document_id": segment.document_id, **place_metadata(segment.place), **_positions(segment)}
+    cited = {CITATION: passage.citation, CHUNK_IDS: json.dumps(segment.chunk_ids)}
+    metadata = {**known, **places, **cited}
     originals = [] if first is None else [first.node]
     machine = [key for key in metadata if key in {*_MACHINE, *PLACE_KEYS}]
     return NodeWithScore(node=_slice_node(segment, metadata, originals, machine, machine), score=passage.value)

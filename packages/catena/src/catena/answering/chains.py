@@ -180,17 +180,10 @@ def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
     for number, chain in enumerate(chains, start=1):
         for place, hop in enumerate(chain.hops, start=1):
             edge = hop.edge or Edge(weights={})
-            places[hop.chunk.id].append(
-                {
-                    "chain": number,
-                    "hop": place,
-                    "score": float(hop.score),
-                    "came_from": hop.came_from,
-                    "edges": {kind: float(weight) for kind, weight in edge.weights.items()},
-                    "shared": {kind: list(words) for kind, words in edge.words.items()},
-                    "words": list(hop.words),
-                }
-            )
+            told = {"chain": number, "hop": place, "score": float(hop.score), "came_from": hop.came_from}
+            edges = {kind: float(weight) for kind, weight in edge.weights.items()}
+            shared = {kind: list(words) for kind, words in edge.words.items()}
+            places[hop.chunk.id].append({**told, "edges": edges, "shared": shared, "words": list(hop.words)})
     return dict(places)
 
 

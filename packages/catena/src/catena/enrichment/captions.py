@@ -52,13 +52,10 @@ def caption_figures(figures: Sequence[Figure], contexts: Sequence[FigureContext]
         return CaptionedFigures(())
     replies = yield [_request(figure, context) for figure, context in zip(figures, contexts, strict=True)]
     named = list(zip(figures, replies, strict=True))
+    lost = ((figure.name, reply.error) for figure, reply in named if isinstance(reply, Failed))
     return CaptionedFigures(
         tuple(f if isinstance(reply, Failed) else replace(f, caption=" ".join(reply.split())) for f, reply in named),
-        tuple(
-            Degraded(f"caption of {figure.name}", str(reply.error) or type(reply.error).__name__)
-            for figure, reply in named
-            if isinstance(reply, Failed)
-        ),
+        tuple(Degraded(f"caption of {name}", str(error) or type(error).__name__) for name, error in lost),
     )
 
 

@@ -94,14 +94,9 @@ def save(
         _replace(folder / VECTORS, lambda file: np.save(file, state.vectors.base, allow_pickle=False))
         _replace(folder / WORDS, lambda file: np.save(file, state.words.words.base, allow_pickle=False))
         _replace(folder / ARRAYS, lambda file: np.savez(file, allow_pickle=False, **_arrays(state)))
-        manifest = {
-            "format": FORMAT,
-            "nodes": len(nodes),
-            "words": state.vocabulary.length,
-            "identity": options.identity,
-            "options": _described(options),
-            "files": {name: _stamp(folder / name) for name in (NODES, IDS, VECTORS, WORDS, ARRAYS)},
-        }
+        manifest: dict[str, Any] = {"format": FORMAT, "nodes": len(nodes), "words": state.vocabulary.length}
+        manifest |= {"identity": options.identity, "options": _described(options)}
+        manifest["files"] = {name: _stamp(folder / name) for name in (NODES, IDS, VECTORS, WORDS, ARRAYS)}
         _replace(folder / MANIFEST, lambda file: file.write(json.dumps(manifest, indent=1).encode("ascii")))
     except OSError as error:
         what = f"the graph cannot be written ({error}); the graph in memory is whole"

@@ -162,15 +162,11 @@ def by_rank(ranking: Ranking, request: Search) -> Ranking:
     for hit in ranking.hits:
         first.setdefault(hit.chunk.id, hit)
     ordered = all(one.score >= other.score for one, other in pairwise(first.values()))
-    hits = (
-        Hit(
-            hit.chunk,
-            hit.score if ordered else 1.0 / rank,
-            (Provenance(route=request.route, rank=rank, score=hit.score),),
-        )
-        for rank, hit in enumerate(first.values(), start=1)
-        if request.documents is None or hit.chunk.document_id in request.documents
-    )
+    hits: list[Hit] = []
+    for rank, hit in enumerate(first.values(), start=1):
+        if request.documents is None or hit.chunk.document_id in request.documents:
+            way = Provenance(route=request.route, rank=rank, score=hit.score)
+            hits.append(Hit(hit.chunk, hit.score if ordered else 1.0 / rank, (way,)))
     return Ranking(tuple(hits), Scale.RANK, ranking.degraded, ranking.unknown).top(request.k)
 
 

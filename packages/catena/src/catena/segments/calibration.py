@@ -339,14 +339,10 @@ def rerank(
     scores = [float(score) for reply in replies for score in reply]
     order = sorted(range(len(scores)), key=lambda place: -scores[place])  # stable: ties keep their old rank
     probabilities = _probabilities([scores[place] for place in order], calibration)
-    hits = (
-        Hit(
-            ranking.hits[place].chunk,
-            probability,
-            (*ranking.hits[place].provenance, Provenance(route=ROUTE, rank=rank, score=scores[place])),
-        )
-        for rank, (place, probability) in enumerate(zip(order, probabilities, strict=True), start=1)
-    )
+    hits: list[Hit] = []
+    for rank, (place, probability) in enumerate(zip(order, probabilities, strict=True), start=1):
+        hit, way = ranking.hits[place], Provenance(route=ROUTE, rank=rank, score=scores[place])
+        hits.append(Hit(hit.chunk, probability, (*hit.provenance, way)))
     return _first(replace(ranking, hits=tuple(hits), scale=Scale.PROBABILITY), k)
 
 

@@ -48,13 +48,11 @@ def write(connection: sqlite3.Connection, entry: Entry, vectors: ViewVectors, *,
     added = [at for at in range(len(entry.chunks)) if at not in kept]
     keys = {at: first + number for number, at in enumerate(added)}
     rows = ((key, entry.chunks[at], contents[at]) for at, key in keys.items())
+    bodies = ((key, *_placed(doc, c), records.to_bytes(c.text), content) for key, c, content in rows)
     connection.executemany(
-        "INSERT INTO chunks (chunk, id, doc, position, body, text, generation, content, placed)"
+        "INSERT INTO chunks (chunk, id, doc, position, body, text, content, generation, placed)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (key, *_placed(doc, c), records.to_bytes(c.text), generation, content, generation)
-            for key, c, content in rows
-        ),
+        ((*each, generation, generation) for each in bodies),
     )
     _write_content(connection, entry, vectors, keys)
     if before:

@@ -227,17 +227,9 @@ def prose(
         One tuple per section, in order.
     """
     divided = by_section(sections, blocks_of(document) if blocks is None else blocks)
-    return tuple(
-        tuple(
-            sentence
-            for block in inside
-            if block.kind in {"paragraph", "item"}
-            for sentence in _sentences(
-                document.text, max(block.start, section.body_start), min(block.end, section.end)
-            )
-        )
-        for section, inside in divided
-    )
+    prose = ((section, [b for b in inside if b.kind in {"paragraph", "item"}]) for section, inside in divided)
+    spans = ([(max(b.start, section.body_start), min(b.end, section.end)) for b in own] for section, own in prose)
+    return tuple(tuple(each for span in own for each in _sentences(document.text, *span)) for own in spans)
 
 
 def _sentences(text: str, start: int, end: int) -> list[str]:
