@@ -72,13 +72,8 @@ def log_rank_evaluator(
     LogRankRules(n=n, gamma=gamma, unretrieved=unretrieved)
 
     def evaluator(outputs: Values, reference_outputs: Values) -> dict[str, Any]:
-        found = log_rank_index(
-            relevant_of(reference_outputs, relevant),
-            ids_of(outputs, documents),
-            n=n,
-            gamma=gamma,
-            unretrieved=unretrieved,
-        )
+        wanted, ids = relevant_of(reference_outputs, relevant), ids_of(outputs, documents)
+        found = log_rank_index(wanted, ids, n=n, gamma=gamma, unretrieved=unretrieved)
         return {"key": key, "score": found.value, "comment": str(found), "metadata": _rules(found)}
 
     return named(evaluator, key)

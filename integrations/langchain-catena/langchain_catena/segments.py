@@ -88,14 +88,12 @@ class CatenaRerank(CatenaBaseCompressor):
 
     def _prepared(self, documents: Sequence[Document], query: str) -> tuple[Step[Ranking], Services]:
         reranker = to_reranker(self.reranker)
-        step = rerank(
-            query,
+        ranking, rule, text_of = (
             ranked(documents, to_chunk),
-            calibration=self._rule(reranker),
-            text_of=_headed if self.headed else chunk_text,
-            k=self.top_n,
-            on_failure=self.on_failure,
+            self._rule(reranker),
+            _headed if self.headed else chunk_text,
         )
+        step = rerank(query, ranking, calibration=rule, text_of=text_of, k=self.top_n, on_failure=self.on_failure)
         return step, replace(self.services or self._outside, reranker=traced(reranker))
 
     def _documents(self, found: Ranking) -> list[Document]:

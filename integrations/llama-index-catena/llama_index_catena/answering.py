@@ -353,8 +353,11 @@ class CatenaQuestionGenerator(CorePrompts, BaseQuestionGenerator):
         if self._llm is None:
             yield from ask([])
             return Queries(question=query.query_str, queries=decompose(query.query_str, self.n))
-        said, words = query.query_str, self.guidance
-        return (yield from generate_queries(said, n=self.n, guidance=words, keep_question=False, on_error="degrade"))
+        return (
+            yield from generate_queries(
+                query.query_str, n=self.n, guidance=self.guidance, keep_question=False, on_error="degrade"
+            )
+        )
 
     def _asked(self, tools: Sequence[ToolMetadata], found: Queries) -> list[SubQuestion]:
         tell_degraded(found.degraded, RouteDegradedEvent)

@@ -220,12 +220,8 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
         of_kind = None if self.filtering == "over-fetch" else _filters(kind, self.filters)
 
         def search(size: int, filtered: bool) -> Step[list[NodeWithScore]]:
-            retriever = _ViewRetriever(
-                index,
-                similarity_top_k=size,
-                filters=of_kind if filtered else self.filters,
-                node_ids=list(index.index_struct.nodes_dict.values()),
-            )
+            held, ids = of_kind if filtered else self.filters, list(index.index_struct.nodes_dict.values())
+            retriever = _ViewRetriever(index, similarity_top_k=size, filters=held, node_ids=ids)
             vector = None if request.vector is None else [float(value) for value in request.vector]
             return retrieved(retriever, QueryBundle(request.query, embedding=vector), f"view {kind}")
 

@@ -71,14 +71,8 @@ def answer(
     """
     if not passages:
         raise ParameterError("passages", (), "at least one hit")
-    request = Complete.of(
-        prompts.load("answer"),
-        "answer",
-        max_tokens=max_tokens,
-        question=inside(question),
-        passages=numbered(passages),
-        nowhere=listed(nowhere),
-    )
+    places: Any = {"question": inside(question), "passages": numbered(passages), "nowhere": listed(nowhere)}
+    request = Complete.of(prompts.load("answer"), "answer", max_tokens=max_tokens, **places)
     (reply,) = yield from ask([request])
     checked = check_citations(reply.text.strip(), len(passages))
     return Answer(
@@ -273,15 +267,9 @@ def answer_cited(
         raise ParameterError("passages", (), "at least one")
     kept = tuple(documents)
     verify_quotes((), passages, documents=kept)  # what is wrong with them shows before anything is paid for
-    request = Complete.of(
-        prompts.load("cited_answer"),
-        "cited answer",
-        max_tokens=max_tokens,
-        question=inside(question),
-        passages=_shown(context),
-        nowhere=listed(nowhere),
-        conflicts=listed(conflicts),
-    )
+    places: Any = {"question": inside(question), "passages": _shown(context), "nowhere": listed(nowhere)}
+    places["conflicts"] = listed(conflicts)
+    request = Complete.of(prompts.load("cited_answer"), "cited answer", max_tokens=max_tokens, **places)
     (reply,) = yield from ask([request])
     checked = check_answer(reply.text, passages, documents=kept)
     return replace(checked, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
@@ -341,13 +329,9 @@ def check_answer(reply: str, passages: Sequence[Citable | str], *, documents: It
         verified = [quoted[index] for index in belonging[place] if quotes[index].verified]
         unfounded = split_values(texts[place], headed)[1] if headed else ()
         proof = proof_of(said[place], verified, headed)
-        return Statement(
-            text=texts[place],
-            cited=cited[place],
-            citations=belonging[place],
-            proof="unchecked" if proof == "supported" and unfounded else proof,
-            unfounded=unfounded,
-        )
+        how: Proof = "unchecked" if proof == "supported" and unfounded else proof
+        quoting, text = belonging[place], texts[place]
+        return Statement(text=text, cited=cited[place], citations=quoting, proof=how, unfounded=unfounded)
 
     return CitedAnswer(
         text=checked.text,
@@ -537,12 +521,8 @@ def answer_from(
     found = conflicts(context.passages) if how.conflicts else ()
     if not context.passages:
         return SegmentAnswer(question=question, answer=None, context=context)
+    notes, most = [conflict.note for conflict in found], how.max_tokens
     written = yield from answer_cited(
-        question,
-        context,
-        nowhere=nowhere,
-        conflicts=[conflict.note for conflict in found],
-        documents=documents,
-        max_tokens=how.max_tokens,
+        question, context, nowhere=nowhere, conflicts=notes, documents=documents, max_tokens=most
     )
     return SegmentAnswer(question=question, answer=written, context=context, conflicts=found)

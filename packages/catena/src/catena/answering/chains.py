@@ -209,13 +209,8 @@ def chains_of_places(found: Iterable[tuple[Chunk, object]]) -> tuple[Chain, ...]
 def _hop(place: Mapping[str, Any], chunk: Chunk) -> Hop:
     edge = Edge(weights=place["edges"], words={kind: tuple(words) for kind, words in place["shared"].items()})
     came_from = str(place["came_from"])
-    return Hop(
-        chunk=chunk,
-        score=float(place["score"]),
-        came_from=came_from,
-        edge=edge if came_from else None,
-        words=tuple(place["words"]),
-    )
+    score, words = float(place["score"]), tuple(place["words"])
+    return Hop(chunk=chunk, score=score, came_from=came_from, edge=edge if came_from else None, words=words)
 
 
 _PLACE = {"chain": int, "hop": int, "score": Real, "came_from": str, "words": Sequence}

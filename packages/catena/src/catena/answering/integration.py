@@ -137,12 +137,8 @@ def context_of(
 
     chosen, too_much = _select_fitting(shown, fits, cut=cut)
     text = written(chosen)
-    return IntegratedContext(
-        text=text,
-        passages=_numbered(chosen, layout),
-        left_out=(*too_much, *blank),
-        tokens=None if count is None else count(text),
-    )
+    tokens, left_out = None if count is None else count(text), (*too_much, *blank)
+    return IntegratedContext(text=text, passages=_numbered(chosen, layout), left_out=left_out, tokens=tokens)
 
 
 def _select_fitting(
@@ -308,14 +304,9 @@ def beginning(segment: Segment, length: int) -> Segment:
     """
     text = segment.text[:length]
     lines = segment.lines and (segment.lines[0], segment.lines[0] + text.count("\n", 0, max(0, length - 1)))
-    return replace(
-        segment,
-        id=span_id(segment.document_id, "passage", segment.start, segment.start + length),
-        end=segment.start + length,
-        text=text,
-        lines=lines,
-        boxes=(),
-    )
+    end = segment.start + length
+    name = span_id(segment.document_id, "passage", segment.start, end)
+    return replace(segment, id=name, end=end, text=text, lines=lines, boxes=())
 
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]

@@ -61,12 +61,8 @@ def caption_figures(figures: Sequence[Figure], contexts: Sequence[FigureContext]
 
 def _request(figure: Figure, context: FigureContext) -> Describe:
     prompt = prompts.load("figure_caption")
-    asked = prompt.filled(
-        path=_short(context.path),
-        title=_short(figure.title),
-        before=_short(context.before),
-        after=_short(context.after),
-    )
+    shown = {"path": context.path, "title": figure.title, "before": context.before, "after": context.after}
+    asked = prompt.filled(**{name: _short(text) for name, text in shown.items()})
     # a picture's request has no field for the task or its version: both are part of the text, and so of its key
     text = f"{prompt.system}\n\n{asked}\n\n({prompt.version})"
     return Describe(image=figure.png, prompt=text, purpose="figure caption", validate=check_caption)

@@ -159,13 +159,8 @@ def with_context(entry: Entry, context: DocumentContext, *, views: bool = True) 
     sections = titled_sections(entry.sections, context.section_titles)
     chunks = tuple(_told(chunk, document, sections, context) for chunk in entry.chunks)
     others = tuple(view for view in entry.views if view.kind != CONTEXT or not views)
-    made = replace(
-        entry,
-        document=document,
-        sections=sections,
-        chunks=chunks,
-        views=(*others, *(context_views(chunks) if views else ())),
-    )
+    shown = (*others, *(context_views(chunks) if views else ()))
+    made = replace(entry, document=document, sections=sections, chunks=chunks, views=shown)
     return entry if made == entry else replace(made, fingerprint=digest(entry.fingerprint, repr(context)))
 
 

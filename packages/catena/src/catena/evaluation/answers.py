@@ -292,11 +292,8 @@ def answer_score(reply: str, accepted: Accepted, *, hotpotqa: bool = False) -> A
     said = normalise_answer(reply)
     if not said and not reply.strip():
         return AnswerScore()
-    return AnswerScore(
-        accuracy=contains_answer(reply, answers),
-        exact_match=exact_match(reply, answers),
-        f1=f1(reply, answers, hotpotqa=hotpotqa),
-    )
+    same, shared = exact_match(reply, answers), f1(reply, answers, hotpotqa=hotpotqa)
+    return AnswerScore(accuracy=contains_answer(reply, answers), exact_match=same, f1=shared)
 
 
 def squad_scores(

@@ -177,11 +177,8 @@ def draft(
         options: what counts as faithful.
     """
     prompt = prompts.load("markdown_format")
-    asked = prompt.filled(
-        previous_input=_quoted(before[0]) or _NONE,
-        previous_output=_quoted(before[1]) or _NONE,
-        window=_quoted(window.text),
-    )
+    given, made = (_quoted(text) or _NONE for text in before)
+    asked = prompt.filled(previous_input=given, previous_output=made, window=_quoted(window.text))
     checker = _Checker(window, keys, f"{prompt.system}\n{prompt.template}", before[1], options)
     first = yield from _answer(prompt, asked, PURPOSE, checker)
     if first.faithful or first.piece is None or first.fidelity is None:

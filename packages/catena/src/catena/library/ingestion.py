@@ -165,12 +165,9 @@ def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, D
     context = yield from context_of(document, sections, how)
     fingerprint = entry.fingerprint
     if context.title or any(context.section_titles):
-        entry = prepare(
-            replace(document, title=context.title or document.title),
-            preparation,
-            figures=entry.figures,
-            sections=titled_sections(sections, context.section_titles),
-        )
+        document = replace(document, title=context.title or document.title)
+        sections = titled_sections(sections, context.section_titles)
+        entry = prepare(document, preparation, figures=entry.figures, sections=sections)
     entry = with_context(entry, context, views=False)
     views = context_search_views(entry.chunks) if how.embed else ()
     return replace(entry, views=(*entry.views, *views), fingerprint=fingerprint), context

@@ -72,19 +72,8 @@ def search_views(
     """
     how = how or ViewSearch()
     routes = partial(_routes_of, how.routes)
-    return (
-        yield from retrieve_views(
-            query,
-            views=how.views,
-            k=k,
-            rule=how.rule,
-            search=routes,
-            fusion=how.fusion,
-            depth=depth,
-            where=where,
-            on_view_error=how.on_view_error,
-        )
-    )
+    under = partial(retrieve_views, query, views=how.views, rule=how.rule, search=routes, fusion=how.fusion)
+    return (yield from under(k=k, depth=depth, where=where, on_view_error=how.on_view_error))
 
 
 def _routes_of(names: Sequence[str], kind: str) -> Mapping[str, Route]:
