@@ -298,7 +298,8 @@ def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[Compared
                 continue
             if min(places) <= last or len({source.words[place].line for place in places if place >= 0}) > 1:
                 return set()
-            line = source.lines[source.words[places[-1]].line]
+            last = places[-1]
+            line = source.lines[source.words[last].line]
             if (places[0], places[-1] + 1) != (line.start, line.end):
                 return set()
     return {i for row in rows for i in range(row.start, row.end) if aligned.moved[i]}

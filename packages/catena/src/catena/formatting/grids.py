@@ -406,7 +406,8 @@ class _Finder:
         """Return the lines above the first row that its label and words begin in, where it has no label itself."""
         top, cells = draft.data[0], self._visual[draft.data[0]].cells
         while cells[0].x0 > draft.texts and top > free and self._adjoins(top - 1):
-            if self._visual[top - 1].cells[-1].x1 > draft.columns[1][0]:
+            cells = self._visual[top - 1].cells
+            if cells[-1].x1 > draft.columns[1][0]:
                 break
             top -= 1
         return [*range(top, draft.data[0])] if cells[0].x0 < draft.texts else []

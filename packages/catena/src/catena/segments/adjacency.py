@@ -240,7 +240,8 @@ def gather_links(found: Iterable[Linked], *, hops: int) -> Step[tuple[Linked, ..
         end.next: left[end.chunk.id] - 1 for end in ends if end.next and end.next not in known and left[end.chunk.id]
     }:
         (reply,) = yield from ask([FetchLinked(ids=tuple(wanted))])
-        for linked in [linked for linked in reply if linked.chunk.id in wanted]:
+        ends = [linked for linked in reply if linked.chunk.id in wanted]
+        for linked in ends:
             known[linked.chunk.id], left[linked.chunk.id] = linked, wanted[linked.chunk.id]
     return tuple(known.values())
 

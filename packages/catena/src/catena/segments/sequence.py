@@ -222,7 +222,8 @@ def weighted_values(
     worths = decays * probabilities
     bonuses = np.broadcast_to(0.0, ranks.shape)
     if params.lending and ends is not None:
-        worths = np.maximum(worths, neighbour_bonus(worths, ends, params.lending))
+        bonuses = neighbour_bonus(worths, ends, params.lending)
+        worths = np.maximum(worths, bonuses)
     values = (worths - params.irrelevance_penalty) * factors
     return ValueTerms(values, decays, bonuses, np.broadcast_to(factors, ranks.shape))
 

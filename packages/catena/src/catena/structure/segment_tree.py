@@ -104,7 +104,8 @@ def assemble_sections(
             continue
         above: int | None = None
         if section.level > 0:
-            own = replace(section, position=len(found), parent=parent, end=section.body_start)
+            above = len(found)
+            own = replace(section, position=above, parent=parent, end=section.body_start)
             found.append(replace(own, id=span_id(document.id, "section", own.start, own.end)))
         for span in spans:
             made, is_printed = _below(document, headings, section, span)
