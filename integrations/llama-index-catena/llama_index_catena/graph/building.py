@@ -144,10 +144,8 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
         raise service_error(error, type(store).__name__, holder=store) from None
     if not isinstance(store, SimpleVectorStore):
         return list(held)
-    return [
-        node.model_copy(update={"embedding": store.data.embedding_dict.get(node.node_id, node.embedding)})
-        for node in held
-    ]
+    vectors = store.data.embedding_dict
+    return [node.model_copy(update={"embedding": vectors.get(node.node_id, node.embedding)}) for node in held]
 
 
 def _all_of(store: Any) -> Sequence[BaseNode]:

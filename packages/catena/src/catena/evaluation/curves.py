@@ -99,10 +99,8 @@ def ranks_by_query(qrels: Qrels, run: Run, *, n: int) -> dict[str, tuple[float, 
     Raises:
         EvaluationError: as `ranks_of`, or judgements and run do not match.
     """
-    return {
-        query: ranks_of(relevant_ids(qrels[query]), run.get(query, ()), n=n)
-        for query in match_queries(qrels, run).defined
-    }
+    defined = match_queries(qrels, run).defined
+    return {query: ranks_of(relevant_ids(qrels[query]), run.get(query, ()), n=n) for query in defined}
 
 
 def recall_curve(

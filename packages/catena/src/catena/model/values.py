@@ -191,10 +191,8 @@ _SHORT = 1 << 16
 
 def pack_boxes(printed: Iterable[PrintedText]) -> bytes:
     """Return where slices of a text are printed, in 16 bytes each, for `Document.printed`; none may overlap."""
-    rows = (
-        (start, end - start, *(round(10 * side) for side in sides), page)
-        for start, end, page, *sides in sorted(printed)
-    )
+    placed = sorted(printed)
+    rows = ((start, end - start, *(round(10 * side) for side in sides), page) for start, end, page, *sides in placed)
     return b"".join(_PRINTED.pack(*row) for row in rows if all(0 <= each < _SHORT for each in row[1:]))
 
 
