@@ -132,9 +132,8 @@ class CatenaRetriever(CoreRetriever[Ranking]):
         told: dict[str, object] = {"routes": routes, "fusion": fusion, "depth": depth, "graph": graph}
         told |= {"detectors": detectors or None, "llm": llm}
         if views is not None and (given := [name for name, value in told.items() if value is not None]):
-            raise ParameterError(
-                given[0], told[given[0]], "not given with views: ViewSearch says how each is searched"
-            )
+            allowed = "not given with views: ViewSearch says how each is searched"
+            raise ParameterError(given[0], told[given[0]], allowed)
         if budget_tokens is not None and expand_to:
             raise ParameterError("budget_tokens", budget_tokens, "None with expand_to='section'")
         if reading is not None and budget_tokens is None:

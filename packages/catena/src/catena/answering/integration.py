@@ -169,9 +169,8 @@ def _left_out(valued: ValuedPassage, reason: Literal["budget", "blank"]) -> list
 def _valued(segments: Sequence[Segment | Hit | ValuedSegment]) -> list[ValuedPassage]:
     bare = [segment for segment in segments if isinstance(segment, Segment)]
     if bare and len(bare) < len(segments):
-        raise ParameterError(
-            "segments", f"{len(bare)} of {len(segments)} without a value", "all with values, or none"
-        )
+        allowed = "all with values, or none"
+        raise ParameterError("segments", f"{len(bare)} of {len(segments)} without a value", allowed)
     if bare:
         return [ValuedPassage(segment, -float(place)) for place, segment in enumerate(bare)]
     return [

@@ -231,7 +231,6 @@ def whole(documents: Iterable[Document], cited: Sequence[NumberedPassage]) -> di
         found = source.found
         document = by_id.get(found.document_id)
         if document is not None and not document.text.startswith(found.text, found.start):
-            raise ParameterError(
-                "documents", found.document_id, f"the version that passage {source.number} was cut from"
-            )
+            allowed = f"the version that passage {source.number} was cut from"
+            raise ParameterError("documents", found.document_id, allowed)
     return by_id

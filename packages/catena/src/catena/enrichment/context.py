@@ -72,9 +72,8 @@ class ContextOptions:
     def __post_init__(self) -> None:
         check_options(self)
         if self.by == "offline" and (self.language or self.replace_title or self.guidance != Guidance()):
-            raise ParameterError(
-                "by", self.by, "'llm' with a language, guidance or replace_title: only a model obeys"
-            )
+            allowed = "'llm' with a language, guidance or replace_title: only a model obeys"
+            raise ParameterError("by", self.by, allowed)
         if self.replace_title and not self.document_title:
             raise ParameterError("document_title", False, "True with replace_title")
 

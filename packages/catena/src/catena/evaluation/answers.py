@@ -233,9 +233,8 @@ def normalise_answer(text: str) -> str:
     Source: Rajpurkar et al., EMNLP 2016, arXiv:1606.05250; `normalize_answer` of the official evaluation v1.1.
     """
     if not isinstance(text, str):
-        raise EvaluationError(
-            f"an answer must be a text, got {text!r}. Try: str(answer), or None where there is none"
-        )
+        what = f"an answer must be a text, got {text!r}. Try: str(answer), or None where there is none"
+        raise EvaluationError(what)
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 

@@ -188,9 +188,8 @@ def _sections(folder: Path) -> dict[str, Gold]:
         try:
             paths = {row["doc_id"]: row["path"] for row in json.loads(documents.read_text(encoding="utf-8"))}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise EvaluationError(
-                f"documents.json is no list of objects with doc_id and path ({type(error).__name__})"
-            ) from None
+            what = f"documents.json is no list of objects with doc_id and path ({type(error).__name__})"
+            raise EvaluationError(what) from None
     sections: dict[str, Gold] = {}
     for where, row in read_objects(folder / "sections.jsonl"):
         name, document = _string(row, "section_id", where), _string(row, "doc_id", where)

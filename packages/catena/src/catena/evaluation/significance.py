@@ -78,9 +78,8 @@ def compare(
     check_ids(b, "queries of b")
     if set(a) != set(b):
         lone = min(set(a) ^ set(b))
-        raise EvaluationError(
-            f"the systems have values for different queries, e.g. {lone!r}. Try: 0 where one failed"
-        )
+        what = f"the systems have values for different queries, e.g. {lone!r}. Try: 0 where one failed"
+        raise EvaluationError(what)
     differences = [a[query] - b[query] for query in sorted(a)]
     values = _checked(differences)
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0

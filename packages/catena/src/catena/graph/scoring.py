@@ -541,7 +541,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[s
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
     except (OSError, SafetensorError, ValueError, RecursionError, TypeError) as error:
         reason = "there is none" if isinstance(error, FileNotFoundError) else type(error).__name__
-        raise ParameterError(
-            "file of weights", f"{Path(path).name} ({reason})", "one that can be read and was written whole"
-        ) from None
+        allowed = "one that can be read and was written whole"
+        raise ParameterError("file of weights", f"{Path(path).name} ({reason})", allowed) from None
     return arrays, said if isinstance(said, dict) else {}

@@ -64,9 +64,8 @@ class RoutedStore:
             raise ParameterError("routes", dict(routes), "at least one name with its route")
         for name, route in routes.items():
             if not (hasattr(route, "rank") or hasattr(route, "arank")):
-                raise ParameterError(
-                    f"routes[{name!r}]", type(route).__name__, "a route with rank(Search) -> Ranking"
-                )
+                allowed = "a route with rank(Search) -> Ranking"
+                raise ParameterError(f"routes[{name!r}]", type(route).__name__, allowed)
         self._routes = dict(routes)
         self._beside = beside
         # whoever asks this store tries again; to do so here, too, would multiply the attempts

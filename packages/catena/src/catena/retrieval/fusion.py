@@ -111,9 +111,8 @@ class ScoreFusion:
         for route, part in (self.others or {}).items():
             name = f"others[{route!r}]"
             if route in ("dense", "lexical", "passages", "keyword"):
-                raise ParameterError(
-                    name, part, "a route that is not in the formula already: use alpha, beta, passages"
-                )
+                allowed = "a route that is not in the formula already: use alpha, beta, passages"
+                raise ParameterError(name, part, allowed)
             if not isinstance(part, tuple) or len(part) != 2 or not callable(part[1]):
                 raise ParameterError(name, part, "a weight and a function, as (0.3, by_maximum)")
             _check_weight(name, part[0])
