@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
@@ -16,7 +16,6 @@ from catena.answering import (
     ChainReading,
     SegmentAnswer,
     ShortAnswer,
-    VerifiedQuote,
     chain_answer,
     chain_context,
     chains_of_places,
@@ -66,8 +65,7 @@ def format_chains(documents: Sequence[Document], reading: ChainReading | None = 
         ParameterError: `reading` is out of range.
     """
     told = [document.page_content for document in documents if is_unknown(document)]
-    text = chain_context(chains_of(documents), reading).text
-    return "\n\n".join(filter(None, (*told, text)))
+    return "\n\n".join(filter(None, (*told, chain_context(chains_of(documents), reading).text)))
 
 
 def chain_formatter(reading: ChainReading | None = None) -> Runnable[Sequence[Document], str]:
@@ -165,44 +163,18 @@ def _answering(
 
 def _as_json(question: str, found: Sequence[Document], result: SegmentAnswer) -> dict[str, Any]:
     answer, passages = result.answer, result.context.passages
+    shown = ("number", "text", "citation", "value")
     without = {passage.number for passage in passages if NO_OFFSETS in passage.segment.metadata}
     return {
         "question": question,
         "answer": "" if answer is None else answer.text,
-        "coverage": 0.0 if answer is None else answer.coverage,
-        "figures": [] if answer is None else [asdict(figure) for figure in answer.figures],
-        "citations": [
-            _citation(each.quote, each.source, each.quote.passage in without)
-            for each in (() if answer is None else answer.citations)
-        ],
         "passages": [
-            _picked(each, "number", "text", "citation", "value") | {"document_id": each.segment.document_id}
+            {**{name: getattr(each, name) for name in shown}, "document_id": each.segment.document_id}
             for each in passages
         ],
-        "conflicts": [
-            _picked(each, "label", "note", "kind", "expected") | {"passages": list(each.numbers)}
-            for each in result.conflicts
-        ],
-        "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
+        **result.as_json("start_index", "end_index", unplaced=without),
         "unknown": [str(name) for name in unknown_of(found)],
     }
-
-
-def _citation(quote: VerifiedQuote, source: str, without_offsets: bool) -> dict[str, Any]:
-    places = _picked(quote, "pages", "page_labels", "lines")
-    return {
-        **_picked(quote, "number", "verified", "state", "document_id"),
-        "quote": quote.text,
-        "citation": source,
-        "start_index": None if without_offsets else quote.start,
-        "end_index": None if without_offsets else quote.end,
-        **{name: None if place is None else list(place) for name, place in places.items()},
-        "boxes": [list(box) for box in quote.boxes],
-    }
-
-
-def _picked(value: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
 
 
 def query_writer(

@@ -147,10 +147,6 @@ class CatenaBaseRetriever(NamedFields, BaseRetriever):
     def _ranking_of(self, found: Any) -> Ranking:
         return cast("Ranking", found)
 
-    def _reads_library(self) -> bool:
-        """Return True where `_documents` reads the library, which would block the event loop."""
-        return False
-
     def _found(self, query: str, asked: Mapping[str, Any], callbacks: Callbacks = None) -> Any:
         self._check(asked)
         return run_within(callbacks, *self._prepared(query, **asked))
@@ -173,9 +169,7 @@ class CatenaBaseRetriever(NamedFields, BaseRetriever):
         found = await self._afound(query, asked, run_manager.get_child())
         for name, told in self._told(found):
             await adispatch_custom_event(name, told, config={"callbacks": run_manager.get_child()})
-        if self._reads_library():
-            return [*self._first(found), *(await asyncio.to_thread(self._documents, found))]
-        return [*self._first(found), *self._documents(found)]
+        return [*self._first(found), *(await asyncio.to_thread(self._documents, found))]  # some read the library
 
     def _told(self, found: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         """Write to the log, and yield as events, what failed and what stands nowhere."""

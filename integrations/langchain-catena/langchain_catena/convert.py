@@ -73,15 +73,9 @@ def to_document(hit: model.Hit, ranking: model.Ranking) -> Document:
     A chunk of Catena's gives its id and its exact slice; what came from a LangChain retriever is that very
     document, copied.
     """
-    found = {
-        SCORE: hit.score,
-        PROVENANCE: {
-            "scale": ranking.scale.value,
-            "routes": [asdict(way) for way in hit.provenance],
-            "degraded": [f"{part.what}: {part.why}" for part in ranking.degraded],
-            "unknown": _unknown(ranking),
-        },
-    }
+    told: dict[str, Any] = {"scale": ranking.scale.value, "routes": [asdict(way) for way in hit.provenance]}
+    told["degraded"] = [f"{part.what}: {part.why}" for part in ranking.degraded]
+    found = {SCORE: hit.score, PROVENANCE: {**told, "unknown": _unknown(ranking)}}
     original = original_of(hit.chunk)
     if original is not None:
         return original.model_copy(update={"metadata": {**original.metadata, **found}})
@@ -132,9 +126,8 @@ def section_document(segment: model.Segment, hit: model.Hit, ranking: model.Rank
     found = to_document(hit, ranking)
     title = str(hit.chunk.metadata.get(TITLE, ""))
     place = _place(segment, citation(segment, title=title))
-    return Document(
-        id=segment.id, page_content=segment.text, metadata={**found.metadata, **place, "chunk_id": hit.chunk.id}
-    )
+    metadata = {**found.metadata, **place, "chunk_id": hit.chunk.id}
+    return Document(id=segment.id, page_content=segment.text, metadata=metadata)
 
 
 def segment_documents(
@@ -143,9 +136,7 @@ def segment_documents(
     """Return segments as documents, in their order, with the metadata that `CatenaSegmentExtractor` states."""
     about = model.Ranking((), model.Scale.VALUE, extraction.degraded, extraction.unknown)
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(extraction.ranking().hits, start=1)}
-    return [
-        _segment_document(found, ranks[found.segment.id], about, content, header) for found in extraction.segments
-    ]
+    return [_segment_document(each, ranks[each.segment.id], about, content, header) for each in extraction.segments]
 
 
 def _segment_document(
@@ -203,12 +194,8 @@ def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
 
 
 def _place(found: model.Chunk | model.Segment, cited: str) -> dict[str, Any]:
-    place: dict[str, Any] = {
-        "document_id": found.document_id,
-        "start_index": found.start,
-        "end_index": found.end,
-        "citation": cited,
-    }
+    offsets = {"start_index": found.start, "end_index": found.end}
+    place: dict[str, Any] = {"document_id": found.document_id, **offsets, "citation": cited}
     if found.path:
         place["heading_path"] = " › ".join(found.path)
     return place | place_metadata(found.place)
@@ -250,13 +237,8 @@ def to_core_document(document: Document, *, media_type: str | None = None) -> mo
 def loaded_document(parsed: Parsed, formatted: Formatted) -> Document:
     """Return a whole file as a document; what its metadata says is stated at `CatenaLoader`."""
     document = formatted.document
-    metadata: dict[str, Any] = {
-        **document.metadata,
-        SOURCE: document.source,
-        TITLE: document.title,
-        MEDIA_TYPE: document.media_type,
-        "state": parsed.state,
-    }
+    metadata: dict[str, Any] = {**document.metadata, SOURCE: document.source, TITLE: document.title}
+    metadata |= {MEDIA_TYPE: document.media_type, "state": parsed.state}
     if unread := [str(note.page) for note in parsed.notes if note.lost]:
         metadata["unread_pages"] = ", ".join(unread)
     metadata |= _pages(document.text, document.page_starts, document.page_labels)

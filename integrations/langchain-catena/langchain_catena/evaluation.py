@@ -72,13 +72,8 @@ def log_rank_evaluator(
     LogRankRules(n=n, gamma=gamma, unretrieved=unretrieved)
 
     def evaluator(outputs: Values, reference_outputs: Values) -> dict[str, Any]:
-        found = log_rank_index(
-            relevant_of(reference_outputs, relevant),
-            ids_of(outputs, documents),
-            n=n,
-            gamma=gamma,
-            unretrieved=unretrieved,
-        )
+        wanted, ids = relevant_of(reference_outputs, relevant), ids_of(outputs, documents)
+        found = log_rank_index(wanted, ids, n=n, gamma=gamma, unretrieved=unretrieved)
         return {"key": key, "score": found.value, "comment": str(found), "metadata": _rules(found)}
 
     return named(evaluator, key)
@@ -241,11 +236,8 @@ def _rows(
 ) -> tuple[dict[str, frozenset[str]], dict[str, tuple[str, ...]]]:
     """Return relevant ids and rankings by the number of the row; a target that failed returned no outputs."""
     names = [f"row {number:06d}" for number in range(1, len(reference_outputs) + 1)]
-    wanted = {
-        name: relevant_of(reference, relevant) for name, reference in zip(names, reference_outputs, strict=True)
-    }
-    run = {name: ids_of(found, documents) for name, found in zip(names, outputs, strict=True) if found}
-    return wanted, run
+    wanted = {name: relevant_of(each, relevant) for name, each in zip(names, reference_outputs, strict=True)}
+    return wanted, {name: ids_of(found, documents) for name, found in zip(names, outputs, strict=True) if found}
 
 
 def _rules(found: LogRankScore | MeanLogRankIndex) -> dict[str, Any]:
@@ -464,14 +456,10 @@ def mean_short_answer_evaluator(
 
     def evaluator(outputs: Sequence[Values], reference_outputs: Sequence[Values]) -> dict[str, Any]:
         names = [f"row {number:06d}" for number in range(1, len(reference_outputs) + 1)]
-        right = {
-            name: of_key(reference, accepted, "the reference outputs")
-            for name, reference in zip(names, reference_outputs, strict=True)
-        }
-        said = {
-            name: of_key(found, answer, "the target's outputs") if found else None
-            for name, found in zip(names, outputs, strict=True)
-        }
+        paired = zip(names, reference_outputs, strict=True)
+        right = {name: of_key(reference, accepted, "the reference outputs") for name, reference in paired}
+        both = zip(names, outputs, strict=True)
+        said = {name: of_key(found, answer, "the target's outputs") if found else None for name, found in both}
         scores = squad_scores(right, said, hotpotqa=hotpotqa, level=level)
         values = list(scores.values(measure).values())
         return {"key": f"mean_{measure}", "score": sum(values) / len(values), "comment": str(scores)}

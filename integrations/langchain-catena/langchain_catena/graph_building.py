@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
@@ -223,15 +223,11 @@ def _nodes(
     )
     named = zip(documents, _ids(documents, keys), _places(documents, keys, behind), strict=True)
     chunks = [to_graph_chunk(document, name, keys, position=position) for document, name, position in named]
-    keywords = {
-        chunk.id: said
-        for chunk, document in zip(chunks, documents, strict=True)
-        if (said := said_keywords(document, keys)) is not None
-    }
+    paired = zip(chunks, documents, strict=True)
+    keywords = {chunk.id: said for chunk, document in paired if (said := said_keywords(document, keys)) is not None}
     if maker is not None:
         keywords |= yield from _made(maker, [chunk for chunk in chunks if chunk.id not in keywords])
-    texts = [document.page_content for document in documents]
-    rows = yield from embed_texts(texts, "graph")
+    rows = yield from embed_texts([document.page_content for document in documents], "graph")
     nodes = [
         node_of(chunk, keywords=keywords.get(chunk.id), titles=titles_of(document, keys))
         for chunk, document in zip(chunks, documents, strict=True)
@@ -311,8 +307,7 @@ def node_ids(document: Document, keys: NodeKeys) -> Iterator[str]:
 
 def said_by(document: Document, keys: NodeKeys) -> str:
     """Return the hash of what a document says and whose it is, without the id that a store may have given it."""
-    nameless = document.model_copy(update={"id": None})
-    return content_of(document, source_name(nameless, keys.source))
+    return content_of(document, source_name(document.model_copy(update={"id": None}), keys.source))
 
 
 def node_id(document: Document, keys: NodeKeys, graph: Container[object] = ()) -> str:
@@ -336,11 +331,11 @@ def to_graph_chunk(document: Document, chunk_id: str, keys: NodeKeys, *, positio
     """
     places = PlaceKeys(position=keys.position)
     chunk = to_linked(document, places, name=source_name(document, keys.source)).chunk
-    own = {
-        key: value for key, value in document.metadata.items() if key not in (SCORE, PROVENANCE)
-    }  # how it was found
+    # how it was found
+    own = {key: value for key, value in document.metadata.items() if key not in (SCORE, PROVENANCE)}
     kept = scalars(own)
-    kept[_NESTED] = _as_json({key: value for key, value in own.items() if key not in kept})
+    nested = (f"{json.dumps(key)}: {_written(value)}" for key, value in own.items() if key not in kept)
+    kept[_NESTED] = "{" + ", ".join(nested) + "}"
     if document.page_content != chunk.text:
         kept[_CONTENT] = document.page_content
     return replace(chunk, id=chunk_id, position=chunk.position if position is None else position, metadata=kept)
@@ -381,10 +376,6 @@ def said_keywords(document: Document, keys: NodeKeys) -> tuple[str, ...] | None:
         what = f"metadata[{keys.keywords!r}] of document {document.id or document.page_content[:40]!r}"
         raise ParameterError(what, found, 'a list of words, or a text with ";" between them')
     return tuple(found)
-
-
-def _as_json(nested: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{json.dumps(key)}: {_written(value)}" for key, value in nested.items()) + "}"
 
 
 def _written(value: object) -> str:

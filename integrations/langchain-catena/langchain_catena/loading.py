@@ -165,7 +165,7 @@ class CatenaLoader(BaseLoader):
     def _written(self, parsed: Sequence[Parsed]) -> Step[list[Formatted | Failed]]:
         """Return each file as the model writes it; without a model, as the layout formatter wrote it."""
         if self._services().llm is None:
-            return [_as_read(each) for each in parsed]
+            return [Formatted.of(each.document) for each in parsed]
         return (yield from together([format_markdown(each, self.options) for each in parsed]))
 
     def _documents(self, parsed: Sequence[Parsed], written: Sequence[Formatted | Failed]) -> Iterator[Document]:
@@ -183,12 +183,6 @@ class CatenaLoader(BaseLoader):
             raise error
         _log.warning("left out: %s", error)
         self.failures[source] = error
-
-
-def _as_read(parsed: Parsed) -> Formatted:
-    document = parsed.document
-    report = FidelityReport(document_id=document.id, source=document.source, pages=())
-    return Formatted(document=document, fidelity=report)
 
 
 class CatenaBlobParser(BaseBlobParser):
@@ -216,5 +210,5 @@ class CatenaBlobParser(BaseBlobParser):
         parsed = read(Path(name), self.preparation, source=name, password=self.password, content=blob.as_bytes())
         if not parsed.document.text.strip():
             raise ParseError(name, "empty", "there is no text in it")
-        document = loaded_document(parsed, _as_read(parsed))
+        document = loaded_document(parsed, Formatted.of(parsed.document))
         yield document.model_copy(update={"metadata": {**blob.metadata, **document.metadata}})

@@ -137,7 +137,8 @@ def to_linked(document: Document, keys: PlaceKeys, *, name: str | None = None) -
     text = str(metadata.get(RAW_TEXT, document.page_content))
     start = _whole(metadata.get("start_index"))
     path = str(metadata.get("heading_path") or "")
-    place = _place(metadata)
+    page = _whole(metadata.get("page"))
+    place = place_in({**({} if page is None else {"first_page": page + 1, "last_page": page + 1}), **metadata})
     kept: dict[str, Any] = {
         key: value for key, value in metadata.items() if key not in _OF_ONE_CHUNK and key != keys.position
     }
@@ -235,7 +236,7 @@ def ranked(documents: Sequence[Document], chunk_of: Callable[[Document], model.C
         for rank, (chunk, document) in enumerate(chunks.values(), start=1)
     )
     degraded = told_of(documents[0]).get("degraded") or () if documents else ()
-    parts = tuple(model.Degraded(*_split(str(part))) for part in degraded)
+    parts = tuple(model.Degraded(what, why) for what, _, why in (str(part).partition(": ") for part in degraded))
     return model.Ranking(hits, scale, parts, unknown)
 
 
@@ -281,22 +282,10 @@ def _ways(document: Document) -> tuple[model.Provenance, ...]:
     )
 
 
-def _split(told: str) -> tuple[str, str]:
-    what, _, why = told.partition(": ")
-    return what, why
-
-
 def _whole(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer() or value < 0:
         return None
     return int(value)
-
-
-def _place(metadata: Mapping[str, Any]) -> model.Place:
-    """Return where a document says that it stands, its page else as LangChain's readers write it, counted from 0."""
-    page = _whole(metadata.get("page"))
-    read = {} if page is None else {"first_page": page + 1, "last_page": page + 1}
-    return place_in({**read, **metadata})
 
 
 def _id(value: object) -> str | None:

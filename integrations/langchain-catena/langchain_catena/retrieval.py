@@ -73,11 +73,8 @@ class SearchFields(BaseModel):
 
     def given_options(self, *, without: str) -> list[str]:
         """Return the names of the options that are given, but for one."""
-        return [
-            name
-            for name in SegmentSearchOptions.__annotations__
-            if name != without and getattr(self, name) is not None
-        ]
+        given = (name for name in SegmentSearchOptions.__annotations__ if getattr(self, name) is not None)
+        return [name for name in given if name != without]
 
     def search_options(self, asked: Mapping[str, Any]) -> SearchOptions:
         """Return the options of one search: what `invoke` was given goes before the fields."""
@@ -157,9 +154,6 @@ class CatenaRetriever(SearchFields, CatenaBaseRetriever):
         options: SearchOptions = {"k": self.k, "depth": self.depth, "graph": self.graph, **self.search_options(asked)}
         detectors = self.detectors if self.llm is None else (*self.detectors, LLMDetector())
         return boxed(search_step(query, options, detectors=detectors)), self._services()
-
-    def _reads_library(self) -> bool:
-        return self.whole_sections
 
     def _documents(self, found: Ranking) -> list[Document]:
         if not self.whole_sections or self.library is None:
@@ -269,9 +263,6 @@ class CatenaFigureRetriever(CatenaBaseRetriever):
         k = self.k if asked.get("k") is None else asked["k"]
         where = self.where if asked.get("where") is None else asked["where"]
         return boxed(figures_step(query, k=k, where=where, fusion=self.fusion)), self.library.services
-
-    def _reads_library(self) -> bool:
-        return True
 
     def _documents(self, found: Ranking) -> list[Document]:
         figures = self.library.figures(found)

@@ -23,7 +23,6 @@ from catena.segments import (
     Extraction,
     ExtractionParams,
     OnFailure,
-    SegmentHit,
     SegmentSearch,
     calibration_given,
     chunk_text,
@@ -89,14 +88,12 @@ class CatenaRerank(CatenaBaseCompressor):
 
     def _prepared(self, documents: Sequence[Document], query: str) -> tuple[Step[Ranking], Services]:
         reranker = to_reranker(self.reranker)
-        step = rerank(
-            query,
+        ranking, rule, text_of = (
             ranked(documents, to_chunk),
-            calibration=self._rule(reranker),
-            text_of=_headed if self.headed else chunk_text,
-            k=self.top_n,
-            on_failure=self.on_failure,
+            self._rule(reranker),
+            _headed if self.headed else chunk_text,
         )
+        step = rerank(query, ranking, calibration=rule, text_of=text_of, k=self.top_n, on_failure=self.on_failure)
         return step, replace(self.services or self._outside, reranker=traced(reranker))
 
     def _documents(self, found: Ranking) -> list[Document]:
@@ -235,7 +232,10 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
                 return passages.ranking((yield from first_documents(retriever, query)))
 
             found = yield from boxed(segments_step(query, how, options, ranked=ranked, place=passages.place))
-        return found if most is None else replace(found, segments=_best(found, most))
+        if most is None:
+            return found
+        kept = {hit.chunk.id for hit in found.ranking().hits[:most]}
+        return replace(found, segments=tuple(hit for hit in found.segments if hit.segment.id in kept))
 
     def _how(self, budget_tokens: int | None) -> SegmentSearch:
         how, budget = self.options, self.budget_tokens if budget_tokens is None else budget_tokens
@@ -248,12 +248,6 @@ class CatenaSegmentRetriever(SearchFields, CatenaBaseRetriever):
 
     def _documents(self, found: Extraction) -> list[Document]:
         return segment_documents(found, content=self.content, header=self.options.header)
-
-
-def _best(found: Extraction, most: int) -> tuple[SegmentHit, ...]:
-    """Return the segments of most value, in the order they are in."""
-    kept = {hit.chunk.id for hit in found.ranking().hits[:most]}
-    return tuple(hit for hit in found.segments if hit.segment.id in kept)
 
 
 class CatenaSegmentExtractor(CatenaBaseCompressor):

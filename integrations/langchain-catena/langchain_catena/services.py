@@ -235,10 +235,10 @@ class LangChainCaptioner(LangChainLLM):
     """
 
     def describe(self, request: Describe) -> Completion:
-        return self._invoke(_seen(request.image, request.prompt), request.max_tokens)
+        return self._invoke(_seen(request), request.max_tokens)
 
     async def adescribe(self, request: Describe) -> Completion:
-        return await self._ainvoke(_seen(request.image, request.prompt), request.max_tokens)
+        return await self._ainvoke(_seen(request), request.max_tokens)
 
     def caption(self, image: bytes, prompt: str) -> str:
         return caption_of(self.describe(Describe(image=image, prompt=prompt)), self.identity)
@@ -358,14 +358,11 @@ def _messages(request: Complete) -> list[BaseMessage]:
     return [*system, HumanMessage(request.prompt)]
 
 
-_JPEG = b"\xff\xd8\xff"
-
-
-def _seen(image: bytes, prompt: str) -> list[BaseMessage]:
+def _seen(request: Describe) -> list[BaseMessage]:
     """Return a message with text and picture, in the form of blocks that every provider's package takes."""
-    kind = "image/jpeg" if image.startswith(_JPEG) else "image/png"
-    url = f"data:{kind};base64,{base64.b64encode(image).decode('ascii')}"
-    return [HumanMessage([{"type": "text", "text": prompt}, {"type": "image_url", "image_url": {"url": url}}])]
+    url = f"data:{request.media_type};base64,{base64.b64encode(request.image).decode('ascii')}"
+    parts: list[str | dict[Any, Any]] = [{"type": "text", "text": request.prompt}]
+    return [HumanMessage([*parts, {"type": "image_url", "image_url": {"url": url}}])]
 
 
 def _limited(model: Any, tokens: int, argument: str | None) -> Any:

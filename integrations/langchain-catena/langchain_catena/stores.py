@@ -175,14 +175,11 @@ def neighbour_handlers(
     """
     if isinstance(neighbours, BaseLibrary):
         return {kind: neighbours.services.handler(kind) for kind in (FetchChunks, FetchText, FetchPlaces)}
+    nobody = Handler(identity="no neighbours", call=lambda request: ((),) * len(request.spans))
     return {
-        FetchChunks: _nobody() if neighbours is None else _chunks(neighbours, passages, key),
+        FetchChunks: nobody if neighbours is None else _chunks(neighbours, passages, key),
         FetchText: Handler(identity="no text", call=lambda request: (None,) * len(request.spans)),
     }
-
-
-def _nobody() -> Handler:
-    return Handler(identity="no neighbours", call=lambda request: ((),) * len(request.spans))
 
 
 def _chunks(neighbours: Neighbours, passages: Passages, key: NeighbourKey | None) -> Handler:

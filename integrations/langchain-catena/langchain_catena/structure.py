@@ -117,9 +117,8 @@ _log = logging.getLogger(__name__)
 def whole_chunk(document: Document) -> Document:
     """Return a chunk of any `content` with its exact slice as `page_content`: what a reader should see."""
     metadata = {key: value for key, value in document.metadata.items() if key != RAW_TEXT}
-    return Document(
-        id=document.id, page_content=document.metadata.get(RAW_TEXT, document.page_content), metadata=metadata
-    )
+    content = document.metadata.get(RAW_TEXT, document.page_content)
+    return Document(id=document.id, page_content=content, metadata=metadata)
 
 
 class CatenaDocumentTransformer(CatenaBaseTransformer):

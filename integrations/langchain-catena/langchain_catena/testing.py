@@ -292,10 +292,8 @@ class _Given(BaseRetriever):
 def _documents(found: Sequence[Found]) -> list[Document]:
     """Return things as a vector store returns them with their scores: each time the same objects."""
     scores = ({} if one.score is None else {SCORE: one.score} for one in found)
-    return [
-        Document(id=one.id, page_content=one.text, metadata={**one.metadata, **score})
-        for one, score in zip(found, scores, strict=True)
-    ]
+    paired = zip(found, scores, strict=True)
+    return [Document(id=one.id, page_content=one.text, metadata={**one.metadata, **score}) for one, score in paired]
 
 
 def _unscored(found: Found) -> Found:

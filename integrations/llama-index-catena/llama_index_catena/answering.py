@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -21,16 +20,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType, TextN
 from llama_index.core.tools.types import ToolMetadata
 
 from catena import ParameterError, Segment, Services, arun, run
-from catena.answering import (
-    AnswerOptions,
-    ChainReading,
-    Citation,
-    CitedAnswer,
-    Conflict,
-    SegmentAnswer,
-    ShortAnswer,
-    chain_answer,
-)
+from catena.answering import AnswerOptions, ChainReading, SegmentAnswer, ShortAnswer, chain_answer
 from catena.effects import Step, ask
 from catena.library import BaseLibrary, answer_from_step
 from catena.retrieval import Queries, decompose, generate_queries
@@ -212,50 +202,8 @@ def cited_response(made: SegmentAnswer, nodes: Sequence[NodeWithScore]) -> Respo
     return Response(
         response=said if made.answer is None else made.answer.text,
         source_nodes=[*sources, *notices],
-        metadata={
-            **_checked(made.answer),
-            "conflicts": [_conflict(each) for each in made.conflicts],
-            "unknown": [str(name) for name in unknown],
-        },
+        metadata={**made.as_json("start_char_idx", "end_char_idx"), "unknown": [str(name) for name in unknown]},
     )
-
-
-def _conflict(conflict: Conflict) -> dict[str, Any]:
-    return {
-        "label": conflict.label,
-        "note": conflict.note,
-        "kind": conflict.kind,
-        "expected": conflict.expected,
-        "passages": list(conflict.numbers),
-    }
-
-
-def _checked(answer: CitedAnswer | None) -> dict[str, Any]:
-    """Return what holds of an answer, in values that can be written as JSON."""
-    return {
-        "citations": [] if answer is None else [_citation(each) for each in answer.citations],
-        "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
-        "coverage": 0.0 if answer is None else answer.coverage,
-        "figures": [] if answer is None else [asdict(figure) for figure in answer.figures],
-    }
-
-
-def _citation(citation: Citation) -> dict[str, Any]:
-    quote = citation.quote
-    return {
-        "number": quote.number,
-        "quote": quote.text,
-        "verified": quote.verified,
-        "state": quote.state,
-        "citation": citation.source,
-        "document_id": quote.document_id,
-        "start_char_idx": quote.start,
-        "end_char_idx": quote.end,
-        "pages": None if quote.pages is None else list(quote.pages),
-        "page_labels": None if quote.page_labels is None else list(quote.page_labels),
-        "lines": None if quote.lines is None else list(quote.lines),
-        "boxes": [list(box) for box in quote.boxes],
-    }
 
 
 class _CoreSynthesizer(_Answers, CorePrompts, BaseSynthesizer):

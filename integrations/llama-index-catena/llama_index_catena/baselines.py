@@ -307,9 +307,8 @@ def _options(given: Any, llm: LLM | None) -> RaptorOptions:
 
 def _tree(document_id: str, nodes: Sequence[BaseNode], options: RaptorOptions) -> Step[RaptorTree]:
     """Make the tree of one document; nodes count their places in the order given."""
-    chunks = [
-        replace(linked_chunk(node).chunk, document_id=document_id, position=place) for place, node in enumerate(nodes)
-    ]
+    given = enumerate(linked_chunk(node).chunk for node in nodes)
+    chunks = [replace(chunk, document_id=document_id, position=place) for place, chunk in given]
     return raptor_tree(document_id, chunks, options, title=title_of(nodes))
 
 

@@ -82,9 +82,7 @@ class Remade:
         (args, kwargs), made = held["_made_of"], held["_as_made"]
         public = {name: value for name, value in held.items() if not name.startswith("_")}
         plain = (str, int, float, bool, dict, list, tuple, type(None))
-        fresh = {
-            name: value for name, value in public.items() if isinstance(value, plain) or value is not made.get(name)
-        }
+        fresh = {name: each for name, each in public.items() if isinstance(each, plain) or each is not made.get(name)}
         return partial(type(self), *args, **kwargs), (), fresh
 
 

@@ -95,14 +95,8 @@ def headings_of(written: str) -> tuple[str, ...]:
 
 def chunk_metadata(chunk: model.Chunk) -> dict[str, Any]:
     """Return what is known of a chunk under flat keys; pages and lines are counted from 1, first and last."""
-    known: dict[str, Any] = {
-        **chunk.metadata,
-        "kind": chunk.kind,
-        "position": chunk.position,
-        "section": chunk.section,
-        HEADER_PATH: header_path(chunk.path),
-    }
-    return {**known, **place_metadata(chunk.place)}
+    own = {"kind": chunk.kind, "position": chunk.position, "section": chunk.section}
+    return {**chunk.metadata, **own, HEADER_PATH: header_path(chunk.path), **place_metadata(chunk.place)}
 
 
 def machine_keys(metadata: Mapping[str, Any], *, shown: Iterable[str]) -> list[str]:
@@ -241,6 +235,12 @@ def _with_found(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:
 def joined_keys(keys: Iterable[str], more: Iterable[str]) -> list[str]:
     """Return both lists of keys as one, each key once."""
     return list(dict.fromkeys((*keys, *more)))
+
+
+def with_told(found: NodeWithScore, **more: Any) -> NodeWithScore:
+    """Add to what a retrieved node says of how it was found; it is changed in place."""
+    found.node.metadata[PROVENANCE] = json.dumps({**provenance(found.node), **more}, ensure_ascii=False)
+    return found
 
 
 def written_provenance(ranking: model.Ranking, **found: Any) -> str:

@@ -72,9 +72,8 @@ class _Metric(BaseRetrievalMetric):
             EvaluationError: there are no expected ids, or as of the measure.
         """
         if not expected_ids:
-            raise EvaluationError(
-                "a metric needs the expected ids of the query. Try: leave the query out, and count it"
-            )
+            what = "a metric needs the expected ids of the query. Try: leave the query out, and count it"
+            raise EvaluationError(what)
         score, known = self._measured(frozenset(expected_ids), tuple(dict.fromkeys(retrieved_ids or ())))
         return RetrievalMetricResult(score=score, metadata={**self.model_dump(), **known})
 
@@ -371,9 +370,8 @@ class CatenaScopeEvaluator(_Computed):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> EvaluationResult:
         """Refuse bare texts: they do not say where they stand."""
-        raise EvaluationError(
-            "texts do not say where they stand. Try: evaluate_response(query, response, evidence=…)"
-        )
+        what = "texts do not say where they stand. Try: evaluate_response(query, response, evidence=…)"
+        raise EvaluationError(what)
 
     def evaluate_response(
         self,
@@ -388,9 +386,8 @@ class CatenaScopeEvaluator(_Computed):
             EvaluationError: as of `recall`, or one of them is missing.
         """
         if response is None or evidence is None:
-            raise EvaluationError(
-                "a response and its evidence are needed. Try: evaluate_response(query, response, {…})"
-            )
+            what = "a response and its evidence are needed. Try: evaluate_response(query, response, {…})"
+            raise EvaluationError(what)
         score = self.recall(response.source_nodes, evidence)
         return EvaluationResult(query=query, response=response.response, score=score, passing=score == 1.0)
 
@@ -399,9 +396,8 @@ class CatenaScopeEvaluator(_Computed):
             raise EvaluationError(f"document {document!r} is not among those given. Try: CatenaScopeEvaluator(all)")
         start, end = span
         if not 0 <= start <= end <= len(self._texts[document]):
-            raise EvaluationError(
-                f"{span} does not lie in the {len(self._texts[document])} characters of {document!r}"
-            )
+            what = f"{span} does not lie in the {len(self._texts[document])} characters of {document!r}"
+            raise EvaluationError(what)
         return document, start, end
 
 

@@ -105,14 +105,10 @@ class CatenaContextExtractor(ExtractorComponent):
         how = _revived(options) or ContextOptions(by="offline" if llm is None else "llm")
         if how.asks_model and llm is None:
             raise ParameterError("llm", None, "given with ContextOptions(by='llm'); after from_dict, given again")
-        own = {
-            "options": how,
-            "llm": llm,
-            "embed_model": embed_model or (CatenaEmbedding() if how.by == "offline" else None),
-            "prompt_version": " ".join(versions()) if how.asks_model else "",
-            "schema_version": CONTEXT_SCHEMA,
-        }
-        super().__init__(**{**fields, **own})
+        embedding = embed_model or (CatenaEmbedding() if how.by == "offline" else None)
+        version = " ".join(versions()) if how.asks_model else ""
+        own = {"options": how, "llm": llm, "embed_model": embedding}
+        super().__init__(**{**fields, **own, "prompt_version": version, "schema_version": CONTEXT_SCHEMA})
 
     @field_serializer("options")
     def _written(self, options: Any) -> dict[str, Any]:
@@ -146,9 +142,8 @@ class CatenaContextExtractor(ExtractorComponent):
         return [self._of_node(node, chunk) for node, chunk in zip(nodes, found.chunks, strict=True)]
 
     def _of_node(self, node: BaseNode, chunk: Chunk) -> dict[str, Any]:
-        made = {
-            key: chunk.metadata[key] for key in (TITLE, DOCUMENT_SUMMARY, SECTION_SUMMARY) if chunk.metadata.get(key)
-        }
+        told = chunk.metadata
+        made = {key: told[key] for key in (TITLE, DOCUMENT_SUMMARY, SECTION_SUMMARY) if told.get(key)}
         if chunk.path:
             made[SECTION_TITLE] = chunk.path[-1]
         if self.show == "header" and (header := chunk_header(chunk)):
@@ -222,14 +217,8 @@ class CatenaEntityExtractor(ExtractorComponent):
         found = usual if detectors is None else revived_options(list(detectors), _KINDS)
         if not found or not all(isinstance(each, Detector) for each in found):
             raise ParameterError("detectors", detectors, "at least one detector; after from_dict, given again")
-        own = {
-            "detectors": found,
-            "llm": llm,
-            "recognizer": recognizer,
-            "prompt_version": prompts.load("critical_entities").version,
-            "schema_version": ENTITIES_SCHEMA,
-        }
-        super().__init__(**{**fields, **own})
+        own = {"detectors": found, "llm": llm, "recognizer": recognizer, "schema_version": ENTITIES_SCHEMA}
+        super().__init__(**{**fields, **own, "prompt_version": prompts.load("critical_entities").version})
 
     @field_serializer("detectors")
     def _told(self, detectors: Any) -> list[Any]:
@@ -313,12 +302,8 @@ class CatenaCaptionExtractor(ExtractorComponent):
     def __init__(self, llm: LLM, **fields: Any) -> None:
         if not isinstance(llm, LLM):
             raise ParameterError("llm", type(llm).__name__, "a LlamaIndex language model that sees")
-        own = {
-            "llm": llm,
-            "prompt_version": prompts.load("figure_caption").version,
-            "schema_version": CAPTIONS_SCHEMA,
-        }
-        super().__init__(**{**fields, **own})
+        version = prompts.load("figure_caption").version
+        super().__init__(**{**fields, "llm": llm, "prompt_version": version, "schema_version": CAPTIONS_SCHEMA})
 
     def _services(self) -> Services:
         return Services(captioner=LlamaIndexCaptioner(self.llm), max_concurrency=self.num_workers)

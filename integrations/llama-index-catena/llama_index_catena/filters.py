@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Sequence
+from typing import TypeAlias, cast
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
@@ -13,19 +13,9 @@ from catena.model import Where, check
 Filters: TypeAlias = Where | MetadataFilters | MetadataFilter | Sequence[MetadataFilter]
 """A filter in Catena's grammar, or LlamaIndex's; of a list all must hold."""
 
-_OPERATORS: Mapping[FilterOperator, Callable[[Any], Mapping[str, Any]]] = {
-    FilterOperator.EQ: lambda value: {"$eq": value},
-    FilterOperator.NE: lambda value: {"$ne": value},
-    FilterOperator.GT: lambda value: {"$gt": value},
-    FilterOperator.GTE: lambda value: {"$gte": value},
-    FilterOperator.LT: lambda value: {"$lt": value},
-    FilterOperator.LTE: lambda value: {"$lte": value},
-    FilterOperator.IN: lambda value: {"$in": value},
-    FilterOperator.NIN: lambda value: {"$nin": value},
-    FilterOperator.ANY: lambda value: {"$in": value},
-    FilterOperator.CONTAINS: lambda value: {"$contains": value},
-    FilterOperator.TEXT_MATCH: lambda value: {"$contains": value},
-}
+_NAMED_ALIKE = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains")
+_OPERATORS = {FilterOperator[name.upper()]: f"${name}" for name in _NAMED_ALIKE}
+_OPERATORS |= {FilterOperator.ANY: "$in", FilterOperator.TEXT_MATCH: "$contains"}
 
 
 def where_of(*given: Filters | None) -> Where | None:
@@ -68,4 +58,4 @@ def _one(part: MetadataFilter | MetadataFilters) -> Where | None:
     if part.operator not in _OPERATORS:
         allowed = f"one of {', '.join(known.value for known in (*_OPERATORS, FilterOperator.ALL))}"
         raise ParameterError("filter operator", part.operator.value, allowed)
-    return {part.key: _OPERATORS[part.operator](part.value)}
+    return {part.key: {_OPERATORS[part.operator]: part.value}}

@@ -146,9 +146,7 @@ class CatenaReader(BaseReader):
     def _formatted(self, parsed: Parsed) -> Step[Formatted]:
         if self.llm is not None:
             return (yield from format_markdown(parsed, self.options))
-        document = format_layout(parsed, self.preparation.layout)
-        report = FidelityReport(document_id=document.id, source=document.source, pages=())
-        return Formatted(document=document, fidelity=report)
+        return Formatted.of(format_layout(parsed, self.preparation.layout))
 
     def _documents(
         self, parsed: Sequence[Parsed], results: Sequence[Formatted | Failed], extra_info: Mapping[str, Any] | None
@@ -184,14 +182,10 @@ def _document(parsed: Parsed, formatted: Formatted, extra_info: Mapping[str, Any
         if note.state != "blank":
             _log.warning("%s, page %d: %s", parsed.document.source, note.page, note.why)
     document = from_core_document(formatted.document)
-    told = {**_unread(parsed), **formatted.fidelity.as_metadata()}
+    unread = [str(note.page) for note in parsed.notes if note.lost]
+    told = {**({"unread_pages": ", ".join(unread)} if unread else {}), **formatted.fidelity.as_metadata()}
     document.metadata = {**document.metadata, **extra_info, **told}
     hidden = [key for key in (*formatted.document.metadata, *told) if key not in extra_info]
     document.excluded_embed_metadata_keys = joined_keys(document.excluded_embed_metadata_keys, hidden)
     document.excluded_llm_metadata_keys = joined_keys(document.excluded_llm_metadata_keys, hidden)
     return document
-
-
-def _unread(parsed: Parsed) -> dict[str, str]:
-    pages = [str(note.page) for note in parsed.notes if note.lost]
-    return {"unread_pages": ", ".join(pages)} if pages else {}

@@ -112,12 +112,8 @@ class CorePostprocessor(Component, BaseNodePostprocessor):
         model, top_n = self._named(len(nodes))
         returned: list[NodeWithScore] = []
         dispatcher.event(ReRankStartEvent(query=query, nodes=list(nodes), top_n=top_n, model_name=model))
-        payload: dict[str, Any] = {
-            EventPayload.NODES: list(nodes),
-            EventPayload.MODEL_NAME: model,
-            EventPayload.QUERY_STR: query,
-            EventPayload.TOP_K: top_n,
-        }
+        payload: dict[str, Any] = {EventPayload.NODES: list(nodes), EventPayload.MODEL_NAME: model}
+        payload |= {EventPayload.QUERY_STR: query, EventPayload.TOP_K: top_n}
         try:
             with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
                 yield returned
@@ -173,14 +169,8 @@ class CatenaRerank(CorePostprocessor):
     _who: ClassVar[str] = "a reranker"
 
     def _question(self, passages: Sequence[NodeWithScore], asked: QueryBundle) -> tuple[Step[Ranking], Services]:
-        step = rerank(
-            asked.query_str,
-            ranking_of(passages),
-            calibration=self.calibration,
-            text_of=self._text,
-            k=self.top_n,
-            on_failure=self.on_failure,
-        )
+        ranking, rule, k = ranking_of(passages), self.calibration, self.top_n
+        step = rerank(asked.query_str, ranking, calibration=rule, text_of=self._text, k=k, on_failure=self.on_failure)
         return step, replace(self._outside, reranker=self.reranker)
 
     def _nodes(self, passages: Sequence[NodeWithScore], found: Ranking) -> list[NodeWithScore]:

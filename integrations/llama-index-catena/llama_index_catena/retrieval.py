@@ -129,18 +129,11 @@ class CatenaRetriever(CoreRetriever[Ranking]):
             raise ParameterError("expand_to", expand_to, "None where the source is no Library")
         if views is not None and not isinstance(source, BaseLibrary):
             raise ParameterError("views", views, "None where the source is no Library")
-        told = {
-            "routes": routes,
-            "fusion": fusion,
-            "depth": depth,
-            "graph": graph,
-            "detectors": detectors or None,
-            "llm": llm,
-        }
+        told: dict[str, object] = {"routes": routes, "fusion": fusion, "depth": depth, "graph": graph}
+        told |= {"detectors": detectors or None, "llm": llm}
         if views is not None and (given := [name for name, value in told.items() if value is not None]):
-            raise ParameterError(
-                given[0], told[given[0]], "not given with views: ViewSearch says how each is searched"
-            )
+            allowed = "not given with views: ViewSearch says how each is searched"
+            raise ParameterError(given[0], told[given[0]], allowed)
         if budget_tokens is not None and expand_to:
             raise ParameterError("budget_tokens", budget_tokens, "None with expand_to='section'")
         if reading is not None and budget_tokens is None:

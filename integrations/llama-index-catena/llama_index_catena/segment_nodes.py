@@ -109,8 +109,7 @@ def ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
         for found, each, score in zip(nodes, told, scores, strict=True)
     )
     degraded = dict.fromkeys(Degraded(**part) for each in told for part in each.get("degraded", ()))
-    unknown = dict.fromkeys(unknown_in(nodes))
-    return replace(Ranking.of(hits, scale, degraded), unknown=tuple(unknown))
+    return replace(Ranking.of(hits, scale, degraded), unknown=tuple(dict.fromkeys(unknown_in(nodes))))
 
 
 def unknown_in(nodes: Iterable[NodeWithScore]) -> tuple[Unknown, ...]:
@@ -166,9 +165,8 @@ def _slice_node(
     hidden = [key for node in originals for key in node.excluded_embed_metadata_keys]
     unseen = (key for node in originals for key in node.excluded_llm_metadata_keys if key != CITATION)
     keys = joined_keys(hidden, unembedded), joined_keys(unseen, unread)
-    return node_of_slice(
-        segment, metadata, *keys, source=originals[0].source_node if originals else None, **templates
-    )
+    whole = originals[0].source_node if originals else None
+    return node_of_slice(segment, metadata, *keys, source=whole, **templates)
 
 
 def _positions(segment: Segment) -> dict[str, int]:
@@ -179,9 +177,7 @@ def _positions(segment: Segment) -> dict[str, int]:
 
 def _provenance(hit: SegmentHit, found: Extraction) -> str:
     about = Ranking((), Scale.VALUE, found.degraded, found.unknown)
-    ways = [
-        asdict(way) for each in found.ranking().hits if each.chunk.id == hit.segment.id for way in each.provenance
-    ]
+    ways = [asdict(way) for one in found.ranking().hits if one.chunk.id == hit.segment.id for way in one.provenance]
     return written_provenance(about, chunk_id=hit.segment.id, routes=ways)
 
 
@@ -218,22 +214,14 @@ def passage_node(passage: Passage, nodes: Mapping[str, NodeWithScore]) -> NodeWi
     same = nodes.get(segment.id)
     if same is not None and same.node.get_content() == segment.text:
         return same
-    within = (
-        found
-        for found in nodes.values()
-        if found.node.ref_doc_id == segment.document_id and _overlaps(found.node, segment)
-    )
+    of_document = (found for found in nodes.values() if found.node.ref_doc_id == segment.document_id)
+    within = (found for found in of_document if _overlaps(found.node, segment))
     first = same or next(within, None)
     own = (CHUNK_IDS, *PLACE_KEYS)
     known = {} if first is None else {k: v for k, v in first.node.metadata.items() if k not in own}
-    metadata = {
-        **known,
-        "document_id": segment.document_id,
-        **place_metadata(segment.place),
-        **_positions(segment),
-        CITATION: passage.citation,
-        CHUNK_IDS: json.dumps(segment.chunk_ids),
-    }
+    places = {"document_id": segment.document_id, **place_metadata(segment.place), **_positions(segment)}
+    cited = {CITATION: passage.citation, CHUNK_IDS: json.dumps(segment.chunk_ids)}
+    metadata = {**known, **places, **cited}
     originals = [] if first is None else [first.node]
     machine = [key for key in metadata if key in {*_MACHINE, *PLACE_KEYS}]
     return NodeWithScore(node=_slice_node(segment, metadata, originals, machine, machine), score=passage.value)

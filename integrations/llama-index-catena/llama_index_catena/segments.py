@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, Unpack, cast
@@ -220,7 +220,8 @@ def _services(neighbours: Neighbours | None) -> Services:
     def between(request: FetchChunks) -> Step[tuple[tuple[Chunk, ...], ...]]:
         found = []
         for span in request.spans:
-            found.append(_in_order((yield from nodes(**_within(*span)))))
+            chunks = [each.chunk for each in (yield from nodes(**_within(*span)))]
+            found.append(tuple(sorted(chunks, key=lambda chunk: (chunk.position, chunk.id))))
         return tuple(found)
 
     steps: Mapping[type[Request], Any] = {FetchLinked: linked, FetchChunks: between}
@@ -235,10 +236,6 @@ def _within(document_id: str, first: int, end: int) -> dict[str, Any]:
         MetadataFilter(key=POSITION, value=end, operator=FilterOperator.LT),
     ]
     return {"node_ids": None, "filters": MetadataFilters(filters=[*within])}
-
-
-def _in_order(found: Iterable[Linked]) -> tuple[Chunk, ...]:
-    return tuple(sorted((each.chunk for each in found), key=lambda chunk: (chunk.position, chunk.id)))
 
 
 class CatenaSegmentPostprocessor(CorePostprocessor):

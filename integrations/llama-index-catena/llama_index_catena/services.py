@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_JPEG = b"\xff\xd8\xff"
-
-
 class LlamaIndexEmbedder:
     """A LlamaIndex embedding model as the core's embedder; rows are brought to unit length.
 
@@ -216,11 +213,11 @@ class LlamaIndexCaptioner(LlamaIndexLLM):
 
     def describe(self, request: Describe) -> Completion:
         """Return the description of a picture, with why it ended and what it took."""
-        return self._chat(_about(request.image, request.prompt), request.max_tokens)
+        return self._chat(_about(request), request.max_tokens)
 
     async def adescribe(self, request: Describe) -> Completion:
         """As `describe`, without blocking the event loop."""
-        return await self._achat(_about(request.image, request.prompt), request.max_tokens)
+        return await self._achat(_about(request), request.max_tokens)
 
     def caption(self, image: bytes, prompt: str) -> str:
         """Return a description of the image (PNG or JPEG bytes).
@@ -408,13 +405,9 @@ def model_services(llm: LLM | None, embed_model: BaseEmbedding | None, **behavio
     return Services(**models, **behaviour)
 
 
-def _about(image: bytes, prompt: str) -> list[ChatMessage]:
-    kind = "image/jpeg" if image.startswith(_JPEG) else "image/png"
-    return [
-        ChatMessage(
-            role=MessageRole.USER, blocks=[TextBlock(text=prompt), ImageBlock(image=image, image_mimetype=kind)]
-        )
-    ]
+def _about(request: Describe) -> list[ChatMessage]:
+    picture = ImageBlock(image=request.image, image_mimetype=request.media_type)
+    return [ChatMessage(role=MessageRole.USER, blocks=[TextBlock(text=request.prompt), picture])]
 
 
 def _messages(request: Complete) -> list[ChatMessage]:
@@ -436,9 +429,8 @@ def _kind(form: Mapping[str, Any], name: str) -> Any:
     if form["type"] == "array":
         return list[_kind(form["items"], name)]  # type: ignore[misc]
     if form["type"] == "object":
-        members: dict[str, Any] = {
-            each: (_kind(inner, f"{name}_{each}"), ...) for each, inner in form["properties"].items()
-        }
+        inside = form["properties"].items()
+        members: dict[str, Any] = {each: (_kind(inner, f"{name}_{each}"), ...) for each, inner in inside}
         return create_model(name, **members)
     return _KINDS[form["type"]]
 

@@ -185,14 +185,11 @@ def from_elasticsearch_store(
     def adapt(chunk: Chunk, hit: Mapping[str, Any]) -> Chunk:
         node = _node(chunk, metadata_of(hit["_source"], fields))
         found = to_chunk(node)
-        return replace(
-            found, id=chunk.id, metadata=cast("Metadata", {**found.metadata, ORIGINAL: node})
-        )  # to_node gives the node back
+        # to_node gives the node back
+        return replace(found, id=chunk.id, metadata=cast("Metadata", {**found.metadata, ORIGINAL: node}))
 
     client = _had(store, "client")
-    transport = (
-        ElasticsearchTransport(aclient=client) if hasattr(client, "__aenter__") else ElasticsearchTransport(client)
-    )
+    transport = ElasticsearchTransport(**{"aclient" if hasattr(client, "__aenter__") else "client": client})
     return Services(
         store=ForeignStore(transport, _had(store, "index_name"), fields, adapt=adapt),
         embedder=core_embedder(embed_model) if embed_model is not None and has_vectors else None,

@@ -229,8 +229,7 @@ class CatenaNodeParser(JournalledComponent, NodeParser):
     def _chunks(self, node: BaseNode, segmentation: Segmentation | None) -> list[TextNode]:
         document = to_core_document(node, media_type=self.media_type)
         by = segmentation or Segmentation(sections=outline(document))
-        found = searchable(chunked(document, by.sections, self._options()))
-        chunks = mark_generated(found, by.generated)
+        chunks = mark_generated(searchable(chunked(document, by.sections, self._options())), by.generated)
         definitions = _definitions(document, chunks) if self.embed_tables == "definition" else {}
         return [
             slice_node(

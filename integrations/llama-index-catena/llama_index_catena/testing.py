@@ -30,17 +30,6 @@ from catena.testing import (
 from llama_index_catena.convert import provenance
 from llama_index_catena.documents import text_of
 
-__all__ = [
-    "embedding_subject",
-    "found_of",
-    "fusion_subject",
-    "loaded_subject",
-    "metric_subject",
-    "postprocessor_subject",
-    "retriever_subject",
-    "transform_subject",
-]
-
 
 def found_of(node: BaseNode, score: float | None = None) -> Found:
     """Return a node in the suites' words.
@@ -49,8 +38,7 @@ def found_of(node: BaseNode, score: float | None = None) -> Found:
     `start_char_idx` and `end_char_idx` in the document that is its SOURCE.
     """
     told = provenance(node)
-    start = node.start_char_idx if isinstance(node, TextNode) else None
-    end = node.end_char_idx if isinstance(node, TextNode) else None
+    start, end = (node.start_char_idx, node.end_char_idx) if isinstance(node, TextNode) else (None, None)
     return Found(
         id=node.node_id,
         text=text_of(node),
@@ -195,15 +183,11 @@ def postprocessor_subject(
         name: for the report; the class by default.
     """
 
-    def rerank(question: str, *, empty: bool = False) -> list[Found]:
-        return _scored(postprocessor.postprocess_nodes([] if empty else list(nodes), QueryBundle(question)))
+    def rerank(question: str, by: BaseNodePostprocessor = postprocessor, *, empty: bool = False) -> list[Found]:
+        return _scored(by.postprocess_nodes([] if empty else list(nodes), QueryBundle(question)))
 
     async def arerank(question: str) -> list[Found]:
         return _scored(await postprocessor.apostprocess_nodes(list(nodes), QueryBundle(question)))
-
-    def rerank_k(question: str, k: int) -> list[Found]:
-        chosen = postprocessor if limited is None else limited(k)
-        return _scored(chosen.postprocess_nodes(list(nodes), QueryBundle(question)))
 
     return RerankerSubject(
         name=name or type(postprocessor).__name__,
@@ -213,7 +197,7 @@ def postprocessor_subject(
         given=_scored(nodes),
         selects=selects,
         asks=asks,
-        rerank_k=None if limited is None else rerank_k,
+        rerank_k=None if limited is None else lambda question, k: rerank(question, limited(k)),
         snapshot=_snapshot(nodes),
         text_of=_texts(documents),
         flat="scalars",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -65,7 +64,7 @@ from catena.retrieval import (
 )
 from catena.structure import PASSAGE
 from llama_index_catena.components import CoreRetriever, ajournalled, checked_arguments, journalled, tell_degraded
-from llama_index_catena.convert import PROVENANCE, provenance, scores_of, to_node
+from llama_index_catena.convert import scores_of, to_node, with_told
 from llama_index_catena.documents import document_of, text_of
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import carried_node, linked_chunk
@@ -221,12 +220,8 @@ class CatenaMultiViewRetriever(CoreRetriever[Ranking]):
         of_kind = None if self.filtering == "over-fetch" else _filters(kind, self.filters)
 
         def search(size: int, filtered: bool) -> Step[list[NodeWithScore]]:
-            retriever = _ViewRetriever(
-                index,
-                similarity_top_k=size,
-                filters=of_kind if filtered else self.filters,
-                node_ids=list(index.index_struct.nodes_dict.values()),
-            )
+            held, ids = of_kind if filtered else self.filters, list(index.index_struct.nodes_dict.values())
+            retriever = _ViewRetriever(index, similarity_top_k=size, filters=held, node_ids=ids)
             vector = None if request.vector is None else [float(value) for value in request.vector]
             return retrieved(retriever, QueryBundle(request.query, embedding=vector), f"view {kind}")
 
@@ -274,13 +269,7 @@ def _by_vector(vector: Sequence[float]) -> Route:
 def view_results(ranking: Ranking) -> list[NodeWithScore]:
     """Return hits as nodes whose `provenance(node)["views"]` says by which views, and tell what failed."""
     tell(ranking)
-    found = []
-    for hit in ranking.hits:
-        scored = to_node(hit, ranking)
-        told = {**provenance(scored.node), "views": found_by(hit)}
-        scored.node.metadata[PROVENANCE] = json.dumps(told, ensure_ascii=False)
-        found.append(scored)
-    return found
+    return [with_told(to_node(hit, ranking), views=found_by(hit)) for hit in ranking.hits]
 
 
 def _views(found: Sequence[NodeWithScore], *, all: bool, degraded: tuple[Degraded, ...] = ()) -> FoundViews[BaseNode]:

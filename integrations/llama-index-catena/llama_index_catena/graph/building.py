@@ -144,10 +144,8 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
         raise service_error(error, type(store).__name__, holder=store) from None
     if not isinstance(store, SimpleVectorStore):
         return list(held)
-    return [
-        node.model_copy(update={"embedding": store.data.embedding_dict.get(node.node_id, node.embedding)})
-        for node in held
-    ]
+    vectors = store.data.embedding_dict
+    return [node.model_copy(update={"embedding": vectors.get(node.node_id, node.embedding)}) for node in held]
 
 
 def _all_of(store: Any) -> Sequence[BaseNode]:
@@ -183,11 +181,8 @@ class _Work:
 
     def vectors(self, nodes: Sequence[BaseNode]) -> Step[NDArray[np.float32]]:
         """Return a vector per node: its own, else that of its text, shape (nodes, dim)."""
-        texts = {
-            place: node.get_content(metadata_mode=self.reading.text)
-            for place, node in enumerate(nodes)
-            if node.embedding is None
-        }
+        bare = ((place, node) for place, node in enumerate(nodes) if node.embedding is None)
+        texts = {place: node.get_content(metadata_mode=self.reading.text) for place, node in bare}
         if texts and self.services.embedder is None:
             raise ParameterError("embed_model", None, f"given: {len(texts)} nodes have no embedding")
         rows: list[Any] = [node.embedding for node in nodes]
@@ -278,8 +273,7 @@ class NodeReading:
         Neighbours are those that the nodes' links name; without links, nodes of one document stand in the order of
         their offsets, and without those in the order given. Nodes whose metadata count their `position` keep it.
         """
-        places = positions(nodes)
-        return tuple(self._node(node, place) for node, place in zip(nodes, places, strict=True))
+        return tuple(self._node(node, place) for node, place in zip(nodes, positions(nodes), strict=True))
 
     def _node(self, node: BaseNode, position: int) -> Node:
         plain = to_chunk(node)
@@ -327,9 +321,7 @@ def _positions_in(document: Sequence[BaseNode]) -> Iterable[tuple[BaseNode, int]
         return [(node, node.metadata[POSITION]) for node in document]
     starts: list[Any] = [getattr(node, "start_char_idx", None) for node in document]
     known = None not in starts and len(set(starts)) == len(starts)
-    order = (
-        [document[place] for place in sorted(range(len(starts)), key=lambda at: starts[at])] if known else document
-    )
+    order = [document[place] for place in sorted(range(len(starts)), key=starts.__getitem__)] if known else document
     linked = [_stand_in(node, place) for place, node in enumerate(order)]
     placed = placed_by_links([each.chunk for each in linked], links_between(linked))
     at = {chunk.id: chunk.position for chunk in placed}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from llama_index.core import VectorStoreIndex
@@ -34,7 +34,7 @@ from catena.graph import GraphResult, GraphSearch, widen, widen_without
 from catena.library import BaseLibrary, boxed, check_graph_step, graph_step
 from catena.model import Chain, MissingServiceError, Provenance, Where, mean_direction
 from llama_index_catena.components import CoreRetriever, bundle_of, check_pickles, checked_arguments
-from llama_index_catena.convert import PROVENANCE, notice_node, provenance, scores_of, to_node
+from llama_index_catena.convert import notice_node, provenance, scores_of, to_node, with_told
 from llama_index_catena.documents import text_of
 from llama_index_catena.filters import Filters, own_filters, where_of
 from llama_index_catena.graph.building import index_model
@@ -67,10 +67,7 @@ def chained_nodes(result: GraphResult, nodes: Mapping[str, BaseNode] | None = No
     for hit in result.ranking.hits:
         known = own.get(hit.chunk.id)
         taken = hit if known is None else replace(hit, chunk=linked_chunk(known).chunk)
-        scored = to_node(taken, result.ranking)
-        told = {**provenance(scored.node), CHAINS: places.get(hit.chunk.id, [])}
-        scored.node.metadata[PROVENANCE] = json.dumps(told, ensure_ascii=False)
-        found.append(scored)
+        found.append(with_told(to_node(taken, result.ranking), **{CHAINS: places.get(hit.chunk.id, [])}))
     return found
 
 
@@ -536,7 +533,7 @@ class CatenaChainPostprocessor(CorePostprocessor):
         """
         given = {**self._given, "top_n": self.top_n}
         check_pickles(self.class_name(), given)
-        return _made, (type(self), given)
+        return partial(type(self), **given), ()
 
     @field_serializer("how")
     def _written(self, value: Any) -> str:
@@ -553,7 +550,3 @@ class CatenaChainPostprocessor(CorePostprocessor):
     def _named(self, count: int) -> tuple[str, int]:
         scorer = getattr(self._widener.how.scorer, "identity", "default")
         return f"catena-graph/{scorer}", self.top_n
-
-
-def _made(kind: type[CatenaChainPostprocessor], given: dict[str, Any]) -> CatenaChainPostprocessor:
-    return kind(**given)

@@ -7,10 +7,10 @@ segments to such an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Annotated, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from annotated_types import Ge
 
@@ -71,14 +71,8 @@ def answer(
     """
     if not passages:
         raise ParameterError("passages", (), "at least one hit")
-    request = Complete.of(
-        prompts.load("answer"),
-        "answer",
-        max_tokens=max_tokens,
-        question=inside(question),
-        passages=numbered(passages),
-        nowhere=listed(nowhere),
-    )
+    places: Any = {"question": inside(question), "passages": numbered(passages), "nowhere": listed(nowhere)}
+    request = Complete.of(prompts.load("answer"), "answer", max_tokens=max_tokens, **places)
     (reply,) = yield from ask([request])
     checked = check_citations(reply.text.strip(), len(passages))
     return Answer(
@@ -273,15 +267,9 @@ def answer_cited(
         raise ParameterError("passages", (), "at least one")
     kept = tuple(documents)
     verify_quotes((), passages, documents=kept)  # what is wrong with them shows before anything is paid for
-    request = Complete.of(
-        prompts.load("cited_answer"),
-        "cited answer",
-        max_tokens=max_tokens,
-        question=inside(question),
-        passages=_shown(context),
-        nowhere=listed(nowhere),
-        conflicts=listed(conflicts),
-    )
+    places: Any = {"question": inside(question), "passages": _shown(context), "nowhere": listed(nowhere)}
+    places["conflicts"] = listed(conflicts)
+    request = Complete.of(prompts.load("cited_answer"), "cited answer", max_tokens=max_tokens, **places)
     (reply,) = yield from ask([request])
     checked = check_answer(reply.text, passages, documents=kept)
     return replace(checked, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
@@ -341,13 +329,9 @@ def check_answer(reply: str, passages: Sequence[Citable | str], *, documents: It
         verified = [quoted[index] for index in belonging[place] if quotes[index].verified]
         unfounded = split_values(texts[place], headed)[1] if headed else ()
         proof = proof_of(said[place], verified, headed)
-        return Statement(
-            text=texts[place],
-            cited=cited[place],
-            citations=belonging[place],
-            proof="unchecked" if proof == "supported" and unfounded else proof,
-            unfounded=unfounded,
-        )
+        how: Proof = "unchecked" if proof == "supported" and unfounded else proof
+        quoting, text = belonging[place], texts[place]
+        return Statement(text=text, cited=cited[place], citations=quoting, proof=how, unfounded=unfounded)
 
     return CitedAnswer(
         text=checked.text,
@@ -404,11 +388,8 @@ def render(cited: CitedAnswer) -> str:
     notes = [_note(citation) for citation in cited.citations]
     shown = [figure_link(figure.name, figure.title) for figure in cited.figures]
     flags = [f"✗ {statement.verdict}: {statement.text}" for statement in cited.unsupported]
-    flags += [
-        f"✗ not in what is cited: {', '.join(statement.unfounded)} ({statement.text})"
-        for statement in cited.statements
-        if statement.unfounded
-    ]
+    unfounded = (statement for statement in cited.statements if statement.unfounded)
+    flags += [f"✗ not in what is cited: {', '.join(each.unfounded)} ({each.text})" for each in unfounded]
     unknown = [f"✗ cited, but no passage: {', '.join(map(str, cited.unknown))}"] if cited.unknown else []
     blocks = [
         cited.text,
@@ -473,6 +454,40 @@ class SegmentAnswer:
     context: IntegratedContext
     conflicts: tuple[Conflict, ...] = ()
 
+    def as_json(self, first: str, last: str, *, unplaced: Collection[int] = ()) -> dict[str, Any]:
+        """Return what the answer rests on in values that JSON has: quotes, conflicts, unproved statements, figures.
+
+        Args:
+            first: key of the offset at which a quote begins in its document.
+            last: key of the offset at which it ends.
+            unplaced: numbers of the passages without offsets: quotes that are found in them have none.
+        """
+        answer, named = self.answer, ("label", "note", "kind", "expected")
+        quotes = () if answer is None else answer.citations
+        return {
+            "coverage": 0.0 if answer is None else answer.coverage,
+            "figures": [] if answer is None else [asdict(figure) for figure in answer.figures],
+            "citations": [_as_json(each, (first, last), each.quote.passage in unplaced) for each in quotes],
+            "conflicts": [
+                {**{name: getattr(each, name) for name in named}, "passages": list(each.numbers)}
+                for each in self.conflicts
+            ],
+            "unsupported": [] if answer is None else [statement.text for statement in answer.unsupported],
+        }
+
+
+def _as_json(cited: Citation, offsets: tuple[str, str], is_unplaced: bool) -> dict[str, Any]:
+    quote = cited.quote
+    places = {name: getattr(quote, name) for name in ("pages", "page_labels", "lines")}
+    return {
+        **{name: getattr(quote, name) for name in ("number", "verified", "state", "document_id")},
+        "quote": quote.text,
+        "citation": cited.source,
+        **dict(zip(offsets, (None, None) if is_unplaced else (quote.start, quote.end), strict=True)),
+        **{name: None if place is None else list(place) for name, place in places.items()},
+        "boxes": [list(box) for box in quote.boxes],
+    }
+
 
 def answer_from(
     question: str,
@@ -506,12 +521,8 @@ def answer_from(
     found = conflicts(context.passages) if how.conflicts else ()
     if not context.passages:
         return SegmentAnswer(question=question, answer=None, context=context)
+    notes, most = [conflict.note for conflict in found], how.max_tokens
     written = yield from answer_cited(
-        question,
-        context,
-        nowhere=nowhere,
-        conflicts=[conflict.note for conflict in found],
-        documents=documents,
-        max_tokens=how.max_tokens,
+        question, context, nowhere=nowhere, conflicts=notes, documents=documents, max_tokens=most
     )
     return SegmentAnswer(question=question, answer=written, context=context, conflicts=found)

@@ -116,7 +116,8 @@ def chain_context(chains: Sequence[Chained], reading: ChainReading | None = None
         raise ParameterError("chains", type(chains).__name__, "a sequence of chains or pieces of text")
     given = [_as_chain(each) for each in chains]
     places = {chunk.id: place for place, chunk in enumerate(arrange(given, how.format, seed=how.seed))}
-    edges = _edges(given) if how.links and how.format == "chain" else {}
+    hops = (hop for chain in given for hop in chain.hops if how.links and how.format == "chain")
+    edges = {(hop.came_from, hop.chunk.id): hop.edge for hop in hops if hop.edge is not None and hop.edge.weights}
     by_turn = [ValuedPassage(chunk.as_segment(), -float(places[chunk.id])) for chunk in arrange(given, "iterative")]
 
     def written(chosen: Sequence[ValuedPassage]) -> str:
@@ -145,12 +146,6 @@ def _chunk_id(found: Chunk | Segment) -> str:
     return found.chunk_ids[0] if isinstance(found, Segment) else found.id
 
 
-def _edges(chains: Sequence[Chain]) -> dict[tuple[str, str], Edge]:
-    """Return the edges that were walked, by the ids of (from, to), in the order of the walks."""
-    hops = (hop for chain in chains for hop in chain.hops)
-    return {(hop.came_from, hop.chunk.id): hop.edge for hop in hops if hop.edge is not None and hop.edge.weights}
-
-
 def _links(ids: Sequence[str], edges: Mapping[tuple[str, str], Edge]) -> dict[str, list[str]]:
     """Return by id the lines that link a passage to earlier ones; the later of two names the link."""
     numbers = {chunk_id: number for number, chunk_id in enumerate(ids, start=1)}
@@ -173,14 +168,10 @@ def _reasons(edge: Edge, turned: bool) -> Iterator[str]:
         seen = _TURNED.get(kind, kind) if turned else kind
         shared = edge.words.get(kind, ())
         telling = outermost(shared) if kind == NAME else shared
-        words = ", ".join(f'"{_short(word)}"' for word in telling[:_WORDS])
+        plain = (" ".join(word.replace('"', "'").split()) for word in telling[:_WORDS])
+        words = ", ".join(f'"{word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…"}"' for word in plain)
         reason = _REASONS.get(seen, seen.replace("_", " "))
         yield f"{reason} {words}" if words else reason.removesuffix(" as")
-
-
-def _short(word: str) -> str:
-    plain = " ".join(word.replace('"', "'").split())
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
 
 
 def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
@@ -189,17 +180,10 @@ def chain_places(chains: Sequence[Chain]) -> dict[str, list[dict[str, Any]]]:
     for number, chain in enumerate(chains, start=1):
         for place, hop in enumerate(chain.hops, start=1):
             edge = hop.edge or Edge(weights={})
-            places[hop.chunk.id].append(
-                {
-                    "chain": number,
-                    "hop": place,
-                    "score": float(hop.score),
-                    "came_from": hop.came_from,
-                    "edges": {kind: float(weight) for kind, weight in edge.weights.items()},
-                    "shared": {kind: list(words) for kind, words in edge.words.items()},
-                    "words": list(hop.words),
-                }
-            )
+            told = {"chain": number, "hop": place, "score": float(hop.score), "came_from": hop.came_from}
+            edges = {kind: float(weight) for kind, weight in edge.weights.items()}
+            shared = {kind: list(words) for kind, words in edge.words.items()}
+            places[hop.chunk.id].append({**told, "edges": edges, "shared": shared, "words": list(hop.words)})
     return dict(places)
 
 
@@ -225,13 +209,8 @@ def chains_of_places(found: Iterable[tuple[Chunk, object]]) -> tuple[Chain, ...]
 def _hop(place: Mapping[str, Any], chunk: Chunk) -> Hop:
     edge = Edge(weights=place["edges"], words={kind: tuple(words) for kind, words in place["shared"].items()})
     came_from = str(place["came_from"])
-    return Hop(
-        chunk=chunk,
-        score=float(place["score"]),
-        came_from=came_from,
-        edge=edge if came_from else None,
-        words=tuple(place["words"]),
-    )
+    score, words = float(place["score"]), tuple(place["words"])
+    return Hop(chunk=chunk, score=score, came_from=came_from, edge=edge if came_from else None, words=words)
 
 
 _PLACE = {"chain": int, "hop": int, "score": Real, "came_from": str, "words": Sequence}

@@ -137,12 +137,8 @@ def context_of(
 
     chosen, too_much = _select_fitting(shown, fits, cut=cut)
     text = written(chosen)
-    return IntegratedContext(
-        text=text,
-        passages=_numbered(chosen, layout),
-        left_out=(*too_much, *blank),
-        tokens=None if count is None else count(text),
-    )
+    tokens, left_out = None if count is None else count(text), (*too_much, *blank)
+    return IntegratedContext(text=text, passages=_numbered(chosen, layout), left_out=left_out, tokens=tokens)
 
 
 def _select_fitting(
@@ -173,9 +169,8 @@ def _left_out(valued: ValuedPassage, reason: Literal["budget", "blank"]) -> list
 def _valued(segments: Sequence[Segment | Hit | ValuedSegment]) -> list[ValuedPassage]:
     bare = [segment for segment in segments if isinstance(segment, Segment)]
     if bare and len(bare) < len(segments):
-        raise ParameterError(
-            "segments", f"{len(bare)} of {len(segments)} without a value", "all with values, or none"
-        )
+        allowed = "all with values, or none"
+        raise ParameterError("segments", f"{len(bare)} of {len(segments)} without a value", allowed)
     if bare:
         return [ValuedPassage(segment, -float(place)) for place, segment in enumerate(bare)]
     return [
@@ -286,7 +281,8 @@ def shortened(segment: Segment, fits: Callable[[Segment], bool]) -> Segment | No
     A segment of n borders is tried about log2(n) times: it is taken for granted that less fits where more does.
     """
     text = segment.text
-    ends = [match.end() for match in _BORDER.finditer(text) if _is_end(text, match)]
+    borders = _BORDER.finditer(text)
+    ends = [m.end() for m in borders if m.group()[0] not in ".!?" or not text[m.end() : m.end() + 1].islower()]
     ends = [end for end in ends if text[:end].strip() and text[end:].strip()]
     low, best = 0, None
     high = len(ends)
@@ -307,20 +303,9 @@ def beginning(segment: Segment, length: int) -> Segment:
     """
     text = segment.text[:length]
     lines = segment.lines and (segment.lines[0], segment.lines[0] + text.count("\n", 0, max(0, length - 1)))
-    return replace(
-        segment,
-        id=span_id(segment.document_id, "passage", segment.start, segment.start + length),
-        end=segment.start + length,
-        text=text,
-        lines=lines,
-        boxes=(),
-    )
-
-
-def _is_end(text: str, match: re.Match[str]) -> bool:
-    """Say whether a full stop ends a sentence: the next begins with a capital, or has none."""
-    after = text[match.end() : match.end() + 1]
-    return match.group()[0] not in ".!?" or not after.islower()
+    end = segment.start + length
+    name = span_id(segment.document_id, "passage", segment.start, end)
+    return replace(segment, id=name, end=end, text=text, lines=lines, boxes=())
 
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]
@@ -397,8 +382,7 @@ def laid_out(chosen: Sequence[ValuedPassage], layout: Layout, header: Callable[[
 
 
 def _document(group: Sequence[tuple[int, ValuedPassage]], header: str) -> str:
-    first = group[0][1].segment
-    name = _attribute(document_name(first))
+    name = _attribute(document_name(group[0][1].segment))
     parts = (f'<document name="{name}">', *([inside(header)] if header else ()))
     return "\n".join((*parts, *(_tagged(number, valued) for number, valued in group), "</document>"))
 

@@ -130,8 +130,11 @@ def quantities_in(text: str, default: Unit | None = None, *, about: bool = False
         lows = _sized(found[place], unit)
         highs = _sized(found[last], units[last] or default) if is_range else lows
         if is_tolerated:
-            lows, highs = _around(lows, _sized(found[last], units[last] or default), in_percent=not alike)
-        dimension = _dimension(unit) or _counted(found[last if is_range else place])
+            tolerances = _sized(found[last], units[last] or default)
+            widths = [(m, t if alike else abs(m) * t / 100) for m in lows for t in tolerances]  # else in percent
+            lows, highs = tuple(m - width for m, width in widths), tuple(m + width for m, width in widths)
+        word = (found[last if is_range else place]["counted"] or "").casefold()
+        dimension = _dimension(unit) or ("" if word in RANGED | TIMES | _JOINING else word)
         dimension += " of a product" if is_product else ""
         size = unit[1] if unit else 1.0
         made.append(Quantity(dimension, lows, highs, size, _step(found[place]["number"]) * size, about))
@@ -141,20 +144,6 @@ def quantities_in(text: str, default: Unit | None = None, *, about: bool = False
 
 def _dimension(unit: Unit | None) -> str:
     return unit[0] if unit else ""
-
-
-def _counted(match: re.Match[str]) -> str:
-    """Return the word that a number without a known unit counts: quantities of unlike things are not compared."""
-    word = (match["counted"] or "").casefold()
-    return "" if word in RANGED | TIMES | _JOINING else word
-
-
-def _around(
-    middles: tuple[float, ...], tolerances: tuple[float, ...], *, in_percent: bool
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return both ends of "24 V ± 10 %"."""
-    widths = [(m, abs(m) * t / 100 if in_percent else t) for m in middles for t in tolerances]
-    return tuple(m - width for m, width in widths), tuple(m + width for m, width in widths)
 
 
 def _step(number: str) -> float:
@@ -179,9 +168,7 @@ def unlike(some: list[Quantity], others: list[Quantity]) -> bool:
     """Say whether neither list is a part of the other, and no range of one holds the other's quantities."""
 
     def is_within(one: Quantity, all_others: list[Quantity]) -> bool:
-        return any(
-            one.says(other) or (other.is_range and not one.is_range and other.holds(one)) for other in all_others
-        )
+        return any(one.says(each) or (each.is_range and not one.is_range and each.holds(one)) for each in all_others)
 
     return not (all(is_within(one, others) for one in some) or all(is_within(one, some) for one in others))
 

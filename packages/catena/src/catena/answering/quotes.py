@@ -127,9 +127,8 @@ def looked_up(quote: str, found: Citable, *, documents: Iterable[Document] = ())
     (seen,) = verify_quotes([Quote(1, quote)], [found], documents=documents)
     if not seen.verified:
         printed = f"“{seen.printed}”, which stands there" if seen.printed else "words as they are printed there"
-        if (
-            seen.printed and Wording(seen.printed).folded == Wording(quote).folded
-        ):  # but cut out of a word, or a value
+        # but cut out of a word, or a value
+        if seen.printed and Wording(seen.printed).folded == Wording(quote).folded:
             whole = (f"“{each.printed}” in place of “{each.quoted}”" for each in seen.differences)
             printed = f"{', '.join(whole)}: the quote ends inside of it"
         raise ParameterError("quote", quote, f"words that stand in {citation(chunk_of(found))}", printed)
@@ -232,7 +231,6 @@ def whole(documents: Iterable[Document], cited: Sequence[NumberedPassage]) -> di
         found = source.found
         document = by_id.get(found.document_id)
         if document is not None and not document.text.startswith(found.text, found.start):
-            raise ParameterError(
-                "documents", found.document_id, f"the version that passage {source.number} was cut from"
-            )
+            allowed = f"the version that passage {source.number} was cut from"
+            raise ParameterError("documents", found.document_id, allowed)
     return by_id

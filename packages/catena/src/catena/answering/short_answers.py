@@ -82,7 +82,8 @@ def short_answer(
 
     Source: MC-indexing, section 5.4 and Figure 10; the wording is ours, and so is "not answerable".
     """
-    segments = [_segment(passage) for passage in passages]
+    pieces = (passage.chunk if isinstance(passage, Hit) else passage for passage in passages)
+    segments = [piece if isinstance(piece, Segment) else piece.as_segment() for piece in pieces]
     context = integrate(segments, budget_tokens=budget_tokens, count=count, layout="value", cut=True, header=header)
     return (yield from _from_context("short_answer", question, context, budget_tokens, max_tokens))
 
@@ -130,11 +131,6 @@ def read_short_answer(reply: str) -> str:
     if len(text) > LONGEST:
         raise ValueError(f"an answer of {len(text)} characters, more than {LONGEST}")
     return text
-
-
-def _segment(passage: Readable) -> Segment:
-    chunk = passage.chunk if isinstance(passage, Hit) else passage
-    return chunk if isinstance(chunk, Segment) else chunk.as_segment()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

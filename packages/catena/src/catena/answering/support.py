@@ -261,9 +261,7 @@ def nearest_of(
     shared = [statement.shared(quote, headed) for quote in quotes]
     most = max(shared, default=0)
     nearest = [quote for quote, weight in zip(quotes, shared, strict=True) if weight == most]
-    left = [
-        value for value in statement.values if not any(has_value(value, quote.words, headed) for quote in nearest)
-    ]
+    left = [each for each in statement.values if not any(has_value(each, quote.words, headed) for quote in nearest)]
     return tuple(
         index
         for index, (quote, weight) in enumerate(zip(quotes, shared, strict=True))
@@ -288,14 +286,11 @@ def proof_of(statement: ComparedWords, quotes: Sequence[ComparedWords], headed: 
     if not quotes:
         return "unsupported"
     alike = [quote for quote in quotes if statement.shared(quote, headed)]
-    agree = any(quote.is_negated == statement.is_negated and _may_agree(statement, quote) for quote in alike)
+    of_one_sign = [quote for quote in alike if quote.is_negated == statement.is_negated]
+    agree = any(not (statement.bounds and each.bounds) or statement.bounds & each.bounds for each in of_one_sign)
     numbers = [value for value in statement.values if not value.text[0].isalpha()]
     proved = all(any(has_value(number, quote.words, headed) for quote in alike) for number in numbers)
     return "supported" if agree and proved else "unchecked"
-
-
-def _may_agree(statement: ComparedWords, quote: ComparedWords) -> bool:
-    return not statement.bounds or not quote.bounds or bool(statement.bounds & quote.bounds)
 
 
 def _is_form(word: str, other: str) -> bool:

@@ -42,9 +42,8 @@ _UNNUMBERED = re.compile(rf"^{_BULLET}(?P<text>[{_OPEN}].*[{_CLOSE}][.,;]?)\s*$"
 _SEVERAL = re.compile(rf"(?<=[^\s,;])[ \t,;]++(?=\[\s*+\d++\s*+\]\s*+(?:[:–-]\s*+)?[{_OPEN}])")
 _IN_MARKS = re.compile(rf"^[*_]*[{_OPEN}](?P<text>.*)[{_CLOSE}][*_]*(?P<after>[^{_CLOSE}]{{0,80}})$", re.DOTALL)
 
-_NOTHING_MORE = re.compile(
-    r"[\s.,;*_]*+(?:\([^()]*+\)[\s.,;*_]*+)?|\s*+(?:[,;]\s*+)?\[.*"
-)  # a page, or the next quote
+# a page, or the next quote
+_NOTHING_MORE = re.compile(r"[\s.,;*_]*+(?:\([^()]*+\)[\s.,;*_]*+)?|\s*+(?:[,;]\s*+)?\[.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,7 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
         header = _HEADER.match(lines[index])
         if header and (not header["rest"] or (header["colon"] and _is_quote(header["rest"]))):
             return lines[:index], [header["rest"], *lines[index + 1 :]]
-    bare = [line for line in lines if _is_quote(line)]
-    return [line for line in lines if not _is_quote(line)], bare
+    return [line for line in lines if not _is_quote(line)], [line for line in lines if _is_quote(line)]
 
 
 def _is_quote(line: str) -> bool:
@@ -249,8 +247,7 @@ def check_citations(text: str, passages: int | Collection[int]) -> CheckedText:
         unknown.update(dict.fromkeys(number for number in numbers if number not in known))
         return f"{group['space']}[{', '.join(map(str, known))}]" if known else ""
 
-    checked = _GROUP.sub(kept, text)
-    return CheckedText(text=checked, cited=tuple(cited), unknown=tuple(unknown))
+    return CheckedText(text=_GROUP.sub(kept, text), cited=tuple(cited), unknown=tuple(unknown))
 
 
 def _numbers(inside: str) -> list[int]:

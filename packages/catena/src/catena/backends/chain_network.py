@@ -106,10 +106,8 @@ class TrainedEncodings:
     def _forward(self, windows: Sequence[str]) -> Any:
         model = self._model
         prepare = getattr(model, "preprocess", None) or model.tokenize  # version 6, version 5
-        features = {
-            name: value.to(model.device) if hasattr(value, "to") else value
-            for name, value in prepare(list(windows)).items()
-        }
+        prepared = prepare(list(windows)).items()
+        features = {name: each.to(model.device) if hasattr(each, "to") else each for name, each in prepared}
         return model(features)["sentence_embedding"]
 
 

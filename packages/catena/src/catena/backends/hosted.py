@@ -106,8 +106,7 @@ class RatingPlan:
     def scores(self, replies: Iterable[Sequence[float]]) -> tuple[float, ...]:
         """Return one score per text: that of its best piece, and 0.0, the lowest there is, for an empty text."""
         best = [0.0] * self.count
-        flat = [score for reply in replies for score in reply]
-        for owner, score in zip(self.owners, flat, strict=True):
+        for owner, score in zip(self.owners, [score for reply in replies for score in reply], strict=True):
             best[owner] = max(best[owner], score)
         return tuple(best)
 
@@ -129,13 +128,9 @@ def rating_plan(
     """
     if not query.strip():
         raise ParameterError("query", query, "text that is not empty")
-    owned = [
-        (owner, piece)
-        for owner, text in enumerate(texts)
-        if text.strip()
-        for piece in ([text] if window is None else windows(text, window))
-        if piece.strip()
-    ]
+    filled = ((owner, text) for owner, text in enumerate(texts) if text.strip())
+    parted = ((owner, [text] if window is None else windows(text, window)) for owner, text in filled)
+    owned = [(owner, piece) for owner, pieces in parted for piece in pieces if piece.strip()]
     overhead = size_in_bytes(query)
     runs = portions([overhead + size_in_bytes(piece) for _, piece in owned], max_count=max_count, max_size=max_size)
     return RatingPlan(tuple(piece for _, piece in owned), tuple(owner for owner, _ in owned), runs, len(texts))

@@ -239,13 +239,9 @@ def _messages(request: Complete) -> list[Any]:
 
 def _reasoning_tokens(message: Any, usage: Any) -> int:
     """Return what a service counts of them, or about how many stand in what it shows of the thoughts."""
-    details = getattr(usage, "completion_tokens_details", None)
-    counted = getattr(details, "reasoning_tokens", None)
+    counted = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
     shown = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
     return counted or (approximate_tokens(shown) if isinstance(shown, str) else 0)
-
-
-_JPEG = b"\xff\xd8\xff"
 
 
 class OpenAICaptioner(OpenAILLM):
@@ -280,8 +276,7 @@ class OpenAICaptioner(OpenAILLM):
 
 
 def _about(request: Describe) -> list[Any]:
-    kind = "image/jpeg" if request.image.startswith(_JPEG) else "image/png"
-    url = f"data:{kind};base64,{base64.b64encode(request.image).decode('ascii')}"
+    url = f"data:{request.media_type};base64,{base64.b64encode(request.image).decode('ascii')}"
     parts = [{"type": "text", "text": request.prompt}, {"type": "image_url", "image_url": {"url": url}}]
     return [{"role": "user", "content": parts}]
 

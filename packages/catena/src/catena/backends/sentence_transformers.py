@@ -54,8 +54,7 @@ class _Encoder:
                 made = self._made(given, prompt, flat)
         except Exception as error:  # whatever torch or a model's own code raises
             raise ServiceError(_SERVICE, f"{self.work} {len(texts)} texts failed: {type(error).__name__}") from error
-        borders = np.cumsum([0, *map(len, windows)])
-        return [made[start:end] for start, end in pairwise(borders)]
+        return [made[start:end] for start, end in pairwise(np.cumsum([0, *map(len, windows)]))]
 
     def _made(self, given: Any, prompt: str, windows: Sequence[str]) -> Any:
         return given

@@ -96,8 +96,7 @@ class VoyageReranker(_Voyage, HostedReranker):
     def _plan(self, query: str, texts: Sequence[str]) -> RatingPlan:
         pair, request = RERANK_TOKENS.get(self.model, UNKNOWN_RERANKER)
         # A long query leaves a quarter to the text: the service then refuses what does not fit after all.
-        room = max(pair - size_in_bytes(query) - SPARE_TOKENS, pair // 4)
-        window = None if self._truncate else room
+        window = None if self._truncate else max(pair - size_in_bytes(query) - SPARE_TOKENS, pair // 4)
         return rating_plan(query, texts, window=window, max_count=MAX_ITEMS, max_size=request)
 
     def _body(self, query: str, documents: Sequence[str]) -> dict[str, Any]:

@@ -113,9 +113,8 @@ class Budget:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
-        raise ParameterError(
-            "budget", "a cap", "None in what other processes are given: they would not count together"
-        )
+        allowed = "None in what other processes are given: they would not count together"
+        raise ParameterError("budget", "a cap", allowed)
 
     @property
     def spent(self) -> Usage:

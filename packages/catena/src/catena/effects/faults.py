@@ -83,7 +83,8 @@ def service_error(
     text = redact((str(error) if said is None else said).strip(), secrets)[:LONGEST_WORDS] or "no message"
     what = f"{name}: {text}" if status is None else f"{name} (status {status}): {text}"
     too_many = status in _TOO_MANY_STATUS or (status is None and _is_named(error, _TOO_MANY_NAMES))
-    retry = too_many or (_transient(error) if status is None else status in RETRY_STATUS)
+    passes = isinstance(error, TimeoutError | ConnectionError) or _is_named(error, _TRANSIENT_NAMES)
+    retry = too_many or (passes if status is None else status in RETRY_STATUS)
     if retry and _NO_CREDIT.search(text):
         retry = too_many = False
     return ServiceError(service, what, retry, retry_after_seconds(_header(error, "retry-after")), too_many)
@@ -107,10 +108,6 @@ def _header(error: Exception, name: str) -> str | None:
                 if str(key).lower() == name:
                     return str(value)
     return None
-
-
-def _transient(error: Exception) -> bool:
-    return isinstance(error, TimeoutError | ConnectionError) or _is_named(error, _TRANSIENT_NAMES)
 
 
 def _is_named(error: Exception, names: frozenset[str]) -> bool:

@@ -81,8 +81,7 @@ def turn_if_local(service: object) -> AbstractContextManager[None]:
 
 
 def _is_model(part: object) -> bool:
-    torch = sys.modules.get("torch")
-    module = getattr(getattr(torch, "nn", None), "Module", None)
+    module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
     return bool(_root_modules(part) & _LOCAL) or (module is not None and isinstance(part, module))
 
 

@@ -101,12 +101,8 @@ def secrets_of(holder: object) -> frozenset[str]:
 
     Cost: at most 2,000 objects, the nearest first.
     """
-    found = {
-        each
-        for name, value in os.environ.items()
-        for each in _secrets_in(name, value)
-        if len(each) >= _SHORTEST_IN_TEXT
-    }
+    secrets = (each for name, value in os.environ.items() for each in _secrets_in(name, value))
+    found = {each for each in secrets if len(each) >= _SHORTEST_IN_TEXT}
     waiting: deque[tuple[str, object]] = deque([("", holder)])
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_OBJECTS:

@@ -121,8 +121,7 @@ def _clean_rows(request: Embed, reply: Any) -> NDArray[np.float32]:
 def _decode_rows(payload: bytes) -> NDArray[np.float32]:
     import numpy as np
 
-    shape = _unpack("<II", payload[:8])
-    return np.frombuffer(payload, dtype="<f4", offset=8).reshape(shape).astype(np.float32)
+    return np.frombuffer(payload, dtype="<f4", offset=8).reshape(_unpack("<II", payload[:8])).astype(np.float32)
 
 
 def _clean_scores(request: Rate, reply: Any) -> tuple[float, ...]:

@@ -362,7 +362,9 @@ class Tries:
             if self._circuit is not None:
                 self._health.answered(self._circuit, now)
             return None
-        more, rest = self._calls < self._worth_it(now), inf
+        quick = now - self._called_at <= QUICK
+        worth = self._most if quick else min(self._most, 2 if self._circuit is None else 1)  # so many calls in all
+        more, rest = self._calls < worth, inf
         if error.rate_limited and self._retry.attempts > 1 and (minute := self._retry.rate_limit_seconds):
             rest = self._limiter.patience(self._kind, now, minute)
             more = rest > 0
@@ -375,9 +377,3 @@ class Tries:
         if self._circuit is not None and not error.rate_limited:
             self._health.failed(self._circuit, error.what, began=self._began, now=now)
         return None
-
-    def _worth_it(self, now: float) -> int:
-        """Return how many calls the request is worth after one that ended now."""
-        if now - self._called_at <= QUICK:
-            return self._most
-        return min(self._most, 2 if self._circuit is None else 1)

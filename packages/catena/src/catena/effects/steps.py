@@ -97,6 +97,11 @@ class Describe:
     prompt_version: str = field(default="figure_caption", compare=False)
     validate: Validate | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def media_type(self) -> str:
+        """Return what kind of picture it is: JPEG, which begins with a mark of its own, or else PNG."""
+        return "image/jpeg" if self.image.startswith(b"\xff\xd8\xff") else "image/png"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognise:
@@ -410,8 +415,7 @@ def embed_texts(
     texts: Sequence[str], purpose: str, *, kind: Literal["document", "query"] = "document"
 ) -> Step[list[Any]]:
     """Return a row per text, in order; they are asked for in batches, which can be told of and stopped."""
-    starts = range(0, len(texts), TEXTS_OF_BATCH)
-    batches = [tuple(texts[at : at + TEXTS_OF_BATCH]) for at in starts]
+    batches = [tuple(texts[at : at + TEXTS_OF_BATCH]) for at in range(0, len(texts), TEXTS_OF_BATCH)]
     requests = [Embed(texts=batch, kind=kind, purpose=purpose) for batch in batches]
     replies = (yield from ask(requests)) if requests else []
     return [row for reply in replies for row in reply]

@@ -52,24 +52,17 @@ def caption_figures(figures: Sequence[Figure], contexts: Sequence[FigureContext]
         return CaptionedFigures(())
     replies = yield [_request(figure, context) for figure, context in zip(figures, contexts, strict=True)]
     named = list(zip(figures, replies, strict=True))
+    lost = ((figure.name, reply.error) for figure, reply in named if isinstance(reply, Failed))
     return CaptionedFigures(
         tuple(f if isinstance(reply, Failed) else replace(f, caption=" ".join(reply.split())) for f, reply in named),
-        tuple(
-            Degraded(f"caption of {figure.name}", str(reply.error) or type(reply.error).__name__)
-            for figure, reply in named
-            if isinstance(reply, Failed)
-        ),
+        tuple(Degraded(f"caption of {name}", str(error) or type(error).__name__) for name, error in lost),
     )
 
 
 def _request(figure: Figure, context: FigureContext) -> Describe:
     prompt = prompts.load("figure_caption")
-    asked = prompt.filled(
-        path=_short(context.path),
-        title=_short(figure.title),
-        before=_short(context.before),
-        after=_short(context.after),
-    )
+    shown = {"path": context.path, "title": figure.title, "before": context.before, "after": context.after}
+    asked = prompt.filled(**{name: _short(text) for name, text in shown.items()})
     # a picture's request has no field for the task or its version: both are part of the text, and so of its key
     text = f"{prompt.system}\n\n{asked}\n\n({prompt.version})"
     return Describe(image=figure.png, prompt=text, purpose="figure caption", validate=check_caption)

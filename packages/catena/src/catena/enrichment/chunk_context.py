@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from catena.effects import Step, all_together
-from catena.enrichment.context import ContextOptions, context_offline, with_context
+from catena.enrichment.context import ContextOptions, DocumentContext, context_offline, with_context
 from catena.enrichment.context_llm import context_by_llm
 from catena.model import SOURCE, TITLE, Chunk, Degraded, Document, Entry, Section, span_id
 from catena.structure import outline, prose
@@ -59,22 +59,22 @@ def context_of_chunks(chunks: Sequence[Chunk], options: ContextOptions | None = 
 def _of_document(chunks: Sequence[Chunk], how: ContextOptions) -> Step[ChunkContexts]:
     document, starts = joined_document(chunks)
     sections = _sections(document, chunks, starts)
-    if how.by == "llm":
-        context = yield from context_by_llm(document, sections, how, count=count_tokens)
-    else:
-        context = yield from context_offline(document, sections, prose(document, sections), how)
+    context = yield from context_of(document, sections, how)
     begins = [section.start for section in sections]
-    numbered = tuple(
-        replace(chunk, section=max(0, bisect_right(begins, start) - 1))
-        for chunk, start in zip(chunks, starts, strict=True)
-    )
+    paired = zip(chunks, starts, strict=True)
+    numbered = tuple(replace(chunk, section=max(0, bisect_right(begins, start) - 1)) for chunk, start in paired)
     entry = with_context(Entry(document=document, sections=sections, chunks=numbered, views=()), context, views=False)
     named = {TITLE: entry.document.title} if entry.document.title else {}
-    kept = tuple(
-        replace(told, section=chunk.section, metadata={**named, **told.metadata})
-        for told, chunk in zip(entry.chunks, chunks, strict=True)
-    )
+    both = zip(entry.chunks, chunks, strict=True)
+    kept = tuple(replace(told, section=chunk.section, metadata={**named, **told.metadata}) for told, chunk in both)
     return ChunkContexts(chunks=kept, degraded=context.degraded)
+
+
+def context_of(document: Document, sections: Sequence[Section], how: ContextOptions) -> Step[DocumentContext]:
+    """Return the titles and summaries of a document, by a model or from its own sentences."""
+    if how.by == "llm":
+        return (yield from context_by_llm(document, sections, how, count=count_tokens))
+    return (yield from context_offline(document, sections, prose(document, sections), how))
 
 
 def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]:
@@ -94,9 +94,10 @@ def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]
         size += len(between) + len(chunk.text) - shared
         before = chunk
     first = chunks[0]
-    document = Document(
-        id=first.document_id, text="".join(parts), title=_title(chunks), source=str(first.metadata.get(SOURCE, ""))
-    )
+    highest = {chunk.path[0] for chunk in chunks if chunk.path}
+    title = str(first.metadata.get(TITLE) or (highest.pop() if len(highest) == 1 else ""))
+    source = str(first.metadata.get(SOURCE, ""))
+    document = Document(id=first.document_id, text="".join(parts), title=title, source=source)
     return document, tuple(starts)
 
 
@@ -106,12 +107,6 @@ def _shared(before: Chunk | None, after: Chunk) -> int:
         return 0
     shared = before.end - after.start
     return shared if before.text.endswith(after.text[:shared]) else 0
-
-
-def _title(chunks: Sequence[Chunk]) -> str:
-    """Return the title of the chunks' document: that in their metadata, or the heading above all of them."""
-    highest = {chunk.path[0] for chunk in chunks if chunk.path}
-    return str(chunks[0].metadata.get(TITLE) or (highest.pop() if len(highest) == 1 else ""))
 
 
 def _sections(document: Document, chunks: Sequence[Chunk], starts: Sequence[int]) -> tuple[Section, ...]:

@@ -72,9 +72,8 @@ class ContextOptions:
     def __post_init__(self) -> None:
         check_options(self)
         if self.by == "offline" and (self.language or self.replace_title or self.guidance != Guidance()):
-            raise ParameterError(
-                "by", self.by, "'llm' with a language, guidance or replace_title: only a model obeys"
-            )
+            allowed = "'llm' with a language, guidance or replace_title: only a model obeys"
+            raise ParameterError("by", self.by, allowed)
         if self.replace_title and not self.document_title:
             raise ParameterError("document_title", False, "True with replace_title")
 
@@ -159,13 +158,8 @@ def with_context(entry: Entry, context: DocumentContext, *, views: bool = True) 
     sections = titled_sections(entry.sections, context.section_titles)
     chunks = tuple(_told(chunk, document, sections, context) for chunk in entry.chunks)
     others = tuple(view for view in entry.views if view.kind != CONTEXT or not views)
-    made = replace(
-        entry,
-        document=document,
-        sections=sections,
-        chunks=chunks,
-        views=(*others, *(context_views(chunks) if views else ())),
-    )
+    shown = (*others, *(context_views(chunks) if views else ()))
+    made = replace(entry, document=document, sections=sections, chunks=chunks, views=shown)
     return entry if made == entry else replace(made, fingerprint=digest(entry.fingerprint, repr(context)))
 
 
@@ -221,14 +215,14 @@ def context_offline(
     how = options or ContextOptions(by="offline")
     if len(sentences) != len(sections):
         raise ParameterError("sentences", f"{len(sentences)} lists", f"one for each of {len(sections)} sections")
-    wanted = how.document_title and not printed_title(document, sections)
-    title = _title(document, sections) if wanted else ""
+    title = _title(document, sections) if how.document_title and not printed_title(document, sections) else ""
     titles = [""] * len(sections)
     for section in sections_with_text(document, sections) if how.section_titles else ():
         if not section.title:
             titles[section.position] = first_line(document.text[section.body_start : section.end])
 
-    fit = [_fit(each) for each in sentences]
+    sized = [[sentence for sentence in each if SHORTEST <= _width(sentence) <= LONGEST] for each in sentences]
+    fit = [[sentence for sentence in each if sentence.endswith(_ENDS)] or each for each in sized]
     summarised = how.document_summary or how.section_summaries
     summary, summaries = (yield from _central(fit)) if summarised and any(fit) else ("", [""] * len(sections))
     return DocumentContext(
@@ -256,12 +250,6 @@ def first_line(text: str) -> str:
     title = " ".join(line.strip(_MARKS).split())
     is_picture_or_row = "![" in title or "|" in title
     return "" if len(title) > LONGEST_TITLE or title.endswith(_ENDS) or is_picture_or_row else title
-
-
-def _fit(sentences: Sequence[str]) -> list[str]:
-    """Return the sentences that may be a summary: whole ones, where there are any."""
-    fit = [sentence for sentence in sentences if SHORTEST <= _width(sentence) <= LONGEST]
-    return [sentence for sentence in fit if sentence.endswith(_ENDS)] or fit
 
 
 def _width(text: str) -> int:

@@ -410,8 +410,7 @@ def grounded(names: Iterable[str], text: str, *, max_words: int) -> Grounded:
     What says nothing as a term (a number, a single character) is left out without a word.
     """
     given = {normal: name for name in names if says_something(normal := normalise_term(name))}
-    short = [normal for normal in given if len(normal.split()) <= max_words]
-    found = TermMatcher(short).all_in(text)
+    found = TermMatcher([normal for normal in given if len(normal.split()) <= max_words]).all_in(text)
     return Grounded(found, tuple(name for normal, name in given.items() if normal not in found))
 
 

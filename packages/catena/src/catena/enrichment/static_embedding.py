@@ -157,9 +157,8 @@ def _read(directory: Path) -> tuple[bytes, bytes, dict[str, str]]:
         )
     except OSError as error:
         missing = Path(error.filename or directory).name
-        raise ServiceError(
-            _SERVICE, f"{missing} cannot be read ({error.strerror}). Try: reinstall catena-core"
-        ) from error
+        what = f"{missing} cannot be read ({error.strerror}). Try: reinstall catena-core"
+        raise ServiceError(_SERVICE, what) from error
     try:
         metadata: dict[str, str] = json.loads(described)
         intact = metadata["sha256"] == content_hash(vectors, vocabulary)

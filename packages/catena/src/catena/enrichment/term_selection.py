@@ -69,10 +69,11 @@ def critical_terms(
     of_title = names_of(document.title)  # the title, and the codes in it
     names = dict.fromkeys(of_title if options.codes else of_title[:1], options.title_weight)
     expert = _ready(options.expert)
-    return tuple(
-        tuple(sorted((_found(chunk.text, options) | Counter(expert.carried(chunk.text)) | Counter(names)).elements()))
-        for chunk in chunks
-    )
+    terms = []
+    for text in (chunk.text for chunk in chunks):
+        found = {term for raw in _candidates(text, options) if says_something(term := normalise_term(raw))}
+        terms.append((Counter(found) | Counter(expert.carried(text)) | Counter(names)).elements())
+    return tuple(tuple(sorted(each)) for each in terms)
 
 
 def merge_terms(*lists: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
@@ -95,11 +96,6 @@ def merge_terms(*lists: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 def _ready(expert: ExpertTerms | Sequence[str | ExpertTerm]) -> ExpertTerms:
     return expert if isinstance(expert, ExpertTerms) else ExpertTerms(expert)
-
-
-def _found(text: str, options: CriticalTermOptions) -> Counter[str]:
-    """Return the terms that the text itself gives away, each once."""
-    return Counter({term for raw in _candidates(text, options) if says_something(term := normalise_term(raw))})
 
 
 def _candidates(text: str, options: CriticalTermOptions) -> Iterable[str]:

@@ -86,12 +86,8 @@ def ask_about(
     Raises:
         CatenaError: not a failure of the model, but of what surrounds it (no service, the budget, the journal).
     """
-    asked = [
-        request
-        for place, chunk in enumerate(chunks)
-        if count_tokens(chunk.text) > over_tokens
-        for request in _requests(maker, chunk, place, title, limits)
-    ]
+    long = ((place, chunk) for place, chunk in enumerate(chunks) if count_tokens(chunk.text) > over_tokens)
+    asked = [each for place, chunk in long for each in _requests(maker, chunk, place, title, limits)]
     answers, degraded = yield from answered(asked)
     texts: list[list[str]] = [[] for _ in chunks]
     for place, found in answers:
@@ -133,17 +129,14 @@ def _requests(
     asked = []
     for number, part in enumerate(parts, start=1):
         read = partial(maker.read, content=part)
-        own = {"content": shielded(part), "note": _note(number, len(parts))}
+        note = "The section is given whole."
+        if len(parts) > 1:
+            note = f"The section is long: this is part {number} of {len(parts)}, to be dealt with by itself."
+        own = {"content": shielded(part), "note": note}
         request = Complete.of(prompt, purpose, max_tokens=maker.max_tokens, validate=read, **own, **places)
         told = f"{what}, part {number} of {len(parts)}" if len(parts) > 1 else what
         asked.append(PlacedRequest(request, told, read, place))
     return asked
-
-
-def _note(number: int, parts: int) -> str:
-    if parts == 1:
-        return "The section is given whole."
-    return f"The section is long: this is part {number} of {parts}, to be dealt with by itself."
 
 
 LONGEST_REPLY = 40_000  # characters; a longer one is a model that does not stop

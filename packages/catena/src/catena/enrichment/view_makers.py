@@ -78,10 +78,8 @@ class Summaries(ModelMaker):
             return MadeViews(texts=tuple(map(self._covering, chunks)))
         limits = {"sentences": str(self.sentences), "words": str(self.words)}
         made = yield from ask_about(self, chunks, title, limits, over_tokens=self.over_tokens)
-        texts = (
-            (chunk.text,) if self._is_short(chunk) else of_chunk
-            for chunk, of_chunk in zip(chunks, made.texts, strict=True)
-        )
+        paired = zip(chunks, made.texts, strict=True)
+        texts = ((chunk.text,) if self._is_short(chunk) else of_chunk for chunk, of_chunk in paired)
         return replace(made, texts=tuple(texts))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:
@@ -142,12 +140,10 @@ class Keywords(ModelMaker):
         if not self.asks_model:
             lists = salient_terms([chunk.text for chunk in chunks], words=self.words)
             return MadeViews(texts=tuple(("; ".join(terms),) if terms else () for terms in lists))
-        limits = {"words": str(self.words)}
-        return (yield from ask_about(self, chunks, title, limits))
+        return (yield from ask_about(self, chunks, title, {"words": str(self.words)}))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:
-        terms = read_keywords(reply, content, words=self.words, any_language=bool(self.language))
-        return ("; ".join(terms),)
+        return ("; ".join(read_keywords(reply, content, words=self.words, any_language=bool(self.language))),)
 
 
 def read_keywords(reply: str, content: str, *, words: int, any_language: bool = False) -> tuple[str, ...]:
@@ -213,8 +209,7 @@ class Questions(ModelMaker):
         Raises:
             CatenaError: not a failure of the model, but of what surrounds it.
         """
-        limits = {"count": str(self.count)}
-        return (yield from ask_about(self, chunks, title, limits))
+        return (yield from ask_about(self, chunks, title, {"count": str(self.count)}))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:
         return read_questions(reply, content, count=self.count, any_language=bool(self.language))
@@ -231,7 +226,8 @@ def read_questions(reply: str, content: str, *, count: int, any_language: bool =
     """
     found: dict[tuple[str, ...], str] = {}
     for item in read_items(checked(reply, what="list")):
-        if count_words(item) <= LONGEST_QUESTION and len(item) <= _LONGEST_CHARACTERS and _asks(item):
+        asks = item.endswith(_MARKS) or UNSPACED_LETTER.search(item)
+        if asks and count_words(item) <= LONGEST_QUESTION and len(item) <= _LONGEST_CHARACTERS:
             found.setdefault(tuple(tokenise(item)), item)
     kept = tuple(found.values())[:count]
     if not kept:
@@ -239,10 +235,6 @@ def read_questions(reply: str, content: str, *, count: int, any_language: bool =
     if not any_language:
         check_language(" ".join(kept), content, share=0.0)  # they are a searcher's words
     return kept
-
-
-def _asks(text: str) -> bool:
-    return text.endswith(_MARKS) or bool(UNSPACED_LETTER.search(text))
 
 
 KIND = "graph_keywords"
@@ -287,8 +279,7 @@ class GraphKeywords(ModelMaker):
         if not self.asks_model:
             lists = (keywords_of(chunk.text, count=self.count, but=(title, *chunk.path)) for chunk in chunks)
             return MadeViews(texts=tuple(map(_as_view, lists)))
-        limits = {"count": str(self.count)}
-        made = yield from ask_about(self, chunks, title, limits)
+        made = yield from ask_about(self, chunks, title, {"count": str(self.count)})
         return replace(made, texts=tuple(self._joined(texts) for texts in made.texts))
 
     def read(self, reply: str, content: str) -> tuple[str, ...]:

@@ -34,14 +34,9 @@ def running_sentences(chunk: Chunk) -> tuple[str, ...]:
     contents, and what is shorter than 20 characters. Where there are sentences that end with their mark, the others,
     such as labels, are left out too.
     """
-    found = dict.fromkeys(
-        sentence
-        for paragraph in _paragraphs(chunk)
-        for sentence in _sentences(paragraph)
-        if len(sentence) + len(UNSPACED_LETTER.findall(sentence)) >= SHORTEST
-    )
-    whole = tuple(sentence for sentence in found if _ENDS.search(sentence))
-    return whole or tuple(found)
+    sentences = (each for paragraph in _paragraphs(chunk) for each in _sentences(paragraph))
+    found = dict.fromkeys(each for each in sentences if len(each) + len(UNSPACED_LETTER.findall(each)) >= SHORTEST)
+    return tuple(sentence for sentence in found if _ENDS.search(sentence)) or tuple(found)
 
 
 def _paragraphs(chunk: Chunk) -> Iterator[str]:

@@ -137,12 +137,8 @@ def make_views(
 
 
 def _views(kind: str, chunks: Sequence[Chunk], made: MadeViews) -> list[View]:
-    return [
-        View(chunk_id=chunk.id, kind=kind, text=text)
-        for chunk, texts in zip(chunks, made.texts, strict=True)
-        for text in texts
-        if text.strip()
-    ]
+    given = ((chunk, text) for chunk, texts in zip(chunks, made.texts, strict=True) for text in texts)
+    return [View(chunk_id=chunk.id, kind=kind, text=text) for chunk, text in given if text.strip()]
 
 
 Held = Mapping[str, Sequence[View]]

@@ -113,15 +113,13 @@ def scope_recall_in(
     Raises:
         ParameterError, EvaluationError: as `scope_recall_at`.
     """
-    offsets: dict[str, int] = {}
+    at: dict[str, int] = {}  # where each document begins
     whole = ""
     for name in dict.fromkeys(name for name, _, _ in evidence):
-        offsets[name] = len(whole)
+        at[name] = len(whole)
         whole += text_of(name)
-    wanted = [(offsets[name] + start, offsets[name] + end) for name, start, end in evidence]
-    found = [
-        (offsets[name] + start, offsets[name] + end) if name in offsets else (0, 0) for name, start, end in ranked
-    ]
+    wanted = [(at[name] + start, at[name] + end) for name, start, end in evidence]
+    found = [(at[name] + start, at[name] + end) if name in at else (0, 0) for name, start, end in ranked]
     return scope_recall_at(found, wanted, whole, k)
 
 
@@ -246,12 +244,8 @@ def _scope(evidence: Iterable[Span], text: str) -> tuple[list[Span], int]:
 
 def _shared(ones: Sequence[Span], others: Sequence[Span], text: str) -> int:
     """Return the visible characters in both of two sets of spans, each disjoint."""
-    return sum(
-        _visible(text, max(one[0], other[0]), min(one[1], other[1]))
-        for one in ones
-        for other in others
-        if max(one[0], other[0]) < min(one[1], other[1])
-    )
+    shared = ((max(one[0], other[0]), min(one[1], other[1])) for one in ones for other in others)
+    return sum(_visible(text, start, end) for start, end in shared if start < end)
 
 
 def _visible_part(span: Span, text: str) -> Span:

@@ -117,8 +117,7 @@ def adequacy_scores(ranks: Mapping[str, float]) -> dict[str, float]:
     Source: HiQA, arXiv:2402.01767, appendix A.4, which says nothing of ties.
     """
     check_ids(ranks, "ranked methods")
-    places = _mid_ranks(ranks)
-    return {method: len(ranks) + 1 - place for method, place in places.items()}
+    return {method: len(ranks) + 1 - place for method, place in _mid_ranks(ranks).items()}
 
 
 def adequacy(
@@ -234,9 +233,8 @@ def normalise_answer(text: str) -> str:
     Source: Rajpurkar et al., EMNLP 2016, arXiv:1606.05250; `normalize_answer` of the official evaluation v1.1.
     """
     if not isinstance(text, str):
-        raise EvaluationError(
-            f"an answer must be a text, got {text!r}. Try: str(answer), or None where there is none"
-        )
+        what = f"an answer must be a text, got {text!r}. Try: str(answer), or None where there is none"
+        raise EvaluationError(what)
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -293,11 +291,8 @@ def answer_score(reply: str, accepted: Accepted, *, hotpotqa: bool = False) -> A
     said = normalise_answer(reply)
     if not said and not reply.strip():
         return AnswerScore()
-    return AnswerScore(
-        accuracy=contains_answer(reply, answers),
-        exact_match=exact_match(reply, answers),
-        f1=f1(reply, answers, hotpotqa=hotpotqa),
-    )
+    same, shared = exact_match(reply, answers), f1(reply, answers, hotpotqa=hotpotqa)
+    return AnswerScore(accuracy=contains_answer(reply, answers), exact_match=same, f1=shared)
 
 
 def squad_scores(

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Step, embed_texts
-from catena.evaluation.significance import PairedComparison, compare
-from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError
+from catena.evaluation.significance import PairedComparison, Rounds, compare
+from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError, check_given
 from catena.text.words import folded
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -198,7 +198,7 @@ class CohesionStudy:
     vectors: Mapping[str, Matrix] = field(repr=False, compare=False)
 
 
-def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: int = 999, seed: int = 0) -> Cohesion:
+def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 999, seed: int = 0) -> Cohesion:
     """Measure how well vectors stand in groups.
 
     Args:
@@ -213,8 +213,7 @@ def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: int = 999
 
     Source: Rousseeuw 1987 for the silhouette; HiQA, arXiv:2402.01767, section 4, draws pictures without numbers.
     """
-    if rounds < 1:
-        raise ParameterError("rounds", rounds, "1 or more")
+    check_given({"rounds": rounds}, cohesion)
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != len(labels):
         raise EvaluationError(f"vectors of shape {rows.shape} and {len(labels)} labels: one label for each row")
@@ -291,11 +290,8 @@ def homologous_labels(entries: Sequence[Entry], *, documents: int = 2) -> tuple[
     if documents < 1:
         raise ParameterError("documents", documents, "1 or more")
     where: defaultdict[str, set[Hashable]] = defaultdict(set)
-    titles = [
-        (entry.document.id, " ".join(folded(chunk.path[-1]).split()) if chunk.path else "")
-        for entry in entries
-        for chunk in entry.chunks
-    ]
+    under = ((entry.document.id, chunk.path) for entry in entries for chunk in entry.chunks)
+    titles = [(name, " ".join(folded(path[-1]).split()) if path else "") for name, path in under]
     for document_id, title in titles:
         where[title].add(document_id)
     return tuple(title if title and len(where[title]) >= documents else None for _, title in titles)

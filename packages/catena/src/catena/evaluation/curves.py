@@ -19,7 +19,8 @@ from catena.evaluation.log_rank_measure import (
     log_rank_score,
     mean_log_rank_index,
 )
-from catena.model.errors import EvaluationError, ParameterError
+from catena.evaluation.significance import Rounds, Share
+from catena.model import EvaluationError, ParameterError, check_given
 
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)  # HiQA draws several curves and names none of them as its own
 
@@ -98,14 +99,12 @@ def ranks_by_query(qrels: Qrels, run: Run, *, n: int) -> dict[str, tuple[float, 
     Raises:
         EvaluationError: as `ranks_of`, or judgements and run do not match.
     """
-    return {
-        query: ranks_of(relevant_ids(qrels[query]), run.get(query, ()), n=n)
-        for query in match_queries(qrels, run).defined
-    }
+    defined = match_queries(qrels, run).defined
+    return {query: ranks_of(relevant_ids(qrels[query]), run.get(query, ()), n=n) for query in defined}
 
 
 def recall_curve(
-    ranks: Ranks, *, n: int, gamma: float = 1.0, level: float = 0.95, rounds: int = 1_000, seed: int = 0
+    ranks: Ranks, *, n: int, gamma: float = 1.0, level: Share = 0.95, rounds: Rounds = 1_000, seed: int = 0
 ) -> RecallCurve:
     """Return mean recall over ranks, as a step curve whose area is the mean Log-Rank Index.
 
@@ -125,17 +124,15 @@ def recall_curve(
         EvaluationError: there are no queries, a query has no piece, or a rank is outside 1 … n.
     """
     LogRankRules(n=n, gamma=gamma)
+    check_given({"level": level, "rounds": rounds}, recall_curve)
     if n < 2:
         raise ParameterError("n", n, "2 or more: a single rank has no axis")
-    if not 0 < level < 1:
-        raise ParameterError("level", level, "a share in (0, 1)")
-    if rounds < 1:
-        raise ParameterError("rounds", rounds, "1 or more")
     if not ranks or not all(ranks.values()):
         raise EvaluationError("a recall curve needs queries with relevant pieces. Try: leave the others out")
     grid = sorted({1.0, float(n), *(float(rank) for places in ranks.values() for rank in places)})
     positions = tuple(1.0 - score for score in score_curve(grid, n=n, gamma=gamma))
-    found = np.stack([_recall_of(ranks[query], grid) for query in sorted(ranks)])
+    placed = (np.sort(np.asarray(ranks[query], dtype=np.float64)) for query in sorted(ranks))
+    found = np.stack([np.searchsorted(places, grid, side="right") / len(places) for places in placed])
     mean = found.mean(axis=0)
     low, high = _band(found, level, rounds, seed)
     widths = np.diff(positions)
@@ -153,11 +150,6 @@ def recall_curve(
     )
 
 
-def _recall_of(places: Sequence[float], grid: Sequence[float]) -> NDArray[np.float64]:
-    """Return the share of the pieces that stand at each rank of the grid or before."""
-    return np.searchsorted(np.sort(np.asarray(places, dtype=np.float64)), grid, side="right") / len(places)
-
-
 def _band(
     found: NDArray[np.float64], level: float, rounds: int, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -165,6 +157,5 @@ def _band(
     size = len(found)
     draws = generator.integers(0, size, (rounds, size))
     weights = np.stack([np.bincount(draw, minlength=size) for draw in draws]) / size
-    means = weights @ found
-    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2), axis=0)
+    low, high = np.quantile(weights @ found, ((1 - level) / 2, (1 + level) / 2), axis=0)
     return low, high

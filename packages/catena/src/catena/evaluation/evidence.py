@@ -171,9 +171,7 @@ def evidence_in(
         ParameterError: min_overlap is not in (0, 1].
     """
     pieces = tuple(chunks)
-    return {
-        question: chunks_of_items(pieces, spans, min_overlap=min_overlap) for question, spans in gold_spans.items()
-    }
+    return {name: chunks_of_items(pieces, spans, min_overlap=min_overlap) for name, spans in gold_spans.items()}
 
 
 def recall_at(retrieved: Retrieved, evidence: Evidence, k: int) -> float:

@@ -50,9 +50,8 @@ def scored_ids(ranked: Ranked, where: str = "ranking") -> tuple[tuple[str, float
     if isinstance(ranked, Ranking):
         pairs = [(hit.chunk.id, float(hit.score)) for hit in ranked.hits]
         if any(later[1] > earlier[1] for earlier, later in pairwise(pairs)):
-            raise EvaluationError(
-                f"{where}: hits are not best first. Try: Ranking.of(hits, scale), which orders them"
-            )
+            what = f"{where}: hits are not best first. Try: Ranking.of(hits, scale), which orders them"
+            raise EvaluationError(what)
     elif isinstance(ranked, Mapping):
         check_ids(ranked, where)
         pairs = sorted(zip(ranked, _numbers(ranked.values(), where), strict=True))
@@ -209,9 +208,7 @@ def read_run(path: FilePath) -> dict[str, dict[str, float]]:
         if not _DECIMAL.fullmatch(score) or not isfinite(float(score)):
             raise EvaluationError(f"{where}: the score must be a finite number, got {score!r}")
         run[query][piece] = float(score)
-    return {
-        query: dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))) for query, scores in run.items()
-    }
+    return {query: dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))) for query, found in run.items()}
 
 
 def write_qrels(qrels: Qrels, path: FilePath) -> None:
@@ -225,9 +222,8 @@ def write_qrels(qrels: Qrels, path: FilePath) -> None:
     lines = []
     for query in sorted(qrels):
         if not qrels[query]:
-            raise EvaluationError(
-                f"query {query!r} has no judgement, and qrels files cannot say so. Try: grade a piece 0"
-            )
+            what = f"query {query!r} has no judgement, and qrels files cannot say so. Try: grade a piece 0"
+            raise EvaluationError(what)
         for piece, grade in sorted(qrels[query].items()):
             lines.append(f"{_field(query)} 0 {_field(piece)} {int(grade)}\n")
     _write(path, lines)
@@ -281,8 +277,7 @@ def _field(name: str) -> str:
 
 def _write(path: FilePath, lines: list[str]) -> None:
     try:
-        data = "".join(lines).encode("utf-8")
-        Path(path).write_bytes(data)
+        Path(path).write_bytes("".join(lines).encode("utf-8"))
     except (OSError, UnicodeEncodeError) as error:
         raise EvaluationError(f"cannot write {Path(path).name}: {_reason(error)}") from error
 

@@ -117,7 +117,8 @@ def read_questions(path: str | Path) -> tuple[BankQuestion, ...]:
             sections = _sections(path.parent) if sections is None else sections
             places = tuple(_section(each, sections, where) for each in gold)
         else:
-            places = _places(gold, where)
+            rows = [] if gold is None else gold if isinstance(gold, list) else [gold]
+            places = tuple(_place(each, f"gold {number}", where) for number, each in enumerate(rows, start=1))
         question = BankQuestion(
             id=str(row.get("qid") or row.get("id") or f"row {len(questions) + 1}"),
             text=_string(row, "question", where),
@@ -187,9 +188,8 @@ def _sections(folder: Path) -> dict[str, Gold]:
         try:
             paths = {row["doc_id"]: row["path"] for row in json.loads(documents.read_text(encoding="utf-8"))}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise EvaluationError(
-                f"documents.json is no list of objects with doc_id and path ({type(error).__name__})"
-            ) from None
+            what = f"documents.json is no list of objects with doc_id and path ({type(error).__name__})"
+            raise EvaluationError(what) from None
     sections: dict[str, Gold] = {}
     for where, row in read_objects(folder / "sections.jsonl"):
         name, document = _string(row, "section_id", where), _string(row, "doc_id", where)
@@ -204,11 +204,6 @@ def _section(name: str, sections: Mapping[str, Gold], where: str) -> Gold:
     if name not in sections:
         raise EvaluationError(f"{where}: the gold section {name!r} is not in sections.jsonl")
     return sections[name]
-
-
-def _places(gold: object, where: str) -> tuple[Gold, ...]:
-    rows = [] if gold is None else gold if isinstance(gold, list) else [gold]
-    return tuple(_place(row, f"gold {number}", where) for number, row in enumerate(rows, start=1))
 
 
 def _place(row: object, name: str, where: str) -> Gold:

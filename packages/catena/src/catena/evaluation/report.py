@@ -227,7 +227,9 @@ def _values(
         {query: dict.fromkeys(_first_chunks(run.get(query, ()), gold), 1) for query, gold in items.items()}
         for run in (top, deep)
     )
-    deep = {query: _with_room(deep.get(query, ()), gold, n) for query, gold in items.items()}
+    # cut so that gold that no chunk holds has ranks to stand on: those at the end earn 0
+    room = {query: max(0, n - sum(not ids for ids in gold.values())) for query, gold in items.items()}
+    deep = {query: dict(scored_ids(deep.get(query, ()))[: room[query]]) for query in items}
     by_kind: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(dict)
     for question in judged:
         by_kind[""][question.id] = by_kind[question.kind][question.id] = first_deep[question.id]
@@ -257,12 +259,6 @@ def _first_chunks(ranked: Ranked, gold: Items) -> list[str]:
         min(ids, key=lambda piece: (place.get(piece, last), piece)) if ids else f"lost:{name}"
         for name, ids in gold.items()
     ]
-
-
-def _with_room(ranked: Ranked, gold: Items, n: int) -> dict[str, float]:
-    """Return scores by chunk, cut so that gold that no chunk holds has ranks to stand on: those at the end earn 0."""
-    lost = sum(not ids for ids in gold.values())
-    return dict(scored_ids(ranked)[: max(0, n - lost)])
 
 
 def _measured(values: Sequence[float], level: float, seed: int) -> MeasureValue:

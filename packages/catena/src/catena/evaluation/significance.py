@@ -78,9 +78,8 @@ def compare(
     check_ids(b, "queries of b")
     if set(a) != set(b):
         lone = min(set(a) ^ set(b))
-        raise EvaluationError(
-            f"the systems have values for different queries, e.g. {lone!r}. Try: 0 where one failed"
-        )
+        what = f"the systems have values for different queries, e.g. {lone!r}. Try: 0 where one failed"
+        raise EvaluationError(what)
     differences = [a[query] - b[query] for query in sorted(a)]
     values = _checked(differences)
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
@@ -158,8 +157,7 @@ def bootstrap_interval(
     n = len(values)
     batches = [values[generator.integers(0, n, (size, n))].mean(axis=1) for size in _batches(rounds, n)]
     means: Floats = np.concatenate(batches)
-    tails = _bca_tails(values, means, ((1 - level) / 2, (1 + level) / 2))
-    low, high = np.quantile(means, tails)
+    low, high = np.quantile(means, _bca_tails(values, means, ((1 - level) / 2, (1 + level) / 2)))
     return float(low), float(high)
 
 

@@ -92,9 +92,8 @@ def recall_at(ranked: Ranked, relevant: Collection[str], k: int) -> float:
 def _cutoff(name: str) -> int | None:
     match = _OURS.fullmatch(name)
     if match is None:
-        raise ParameterError(
-            "measure", name, "recall@k, precision@k, ndcg, mrr or map, the last three with or without @k"
-        )
+        allowed = "recall@k, precision@k, ndcg, mrr or map, the last three with or without @k"
+        raise ParameterError("measure", name, allowed)
     digits = match[2] or match[4]
     return int(digits) if digits else None
 

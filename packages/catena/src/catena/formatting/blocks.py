@@ -201,18 +201,14 @@ def continues(rows: Rows, block: Sequence[int], index: int, measures: Measures, 
         return _continues_elsewhere(above, below, measures, hang)
     if gap < _SAME_LINE:
         return True  # parts of one printed line, such as an exponent
-    if gap > _widest_gap(above, below, measures) or (is_caption(below.text) and gap > _CLOSE_GAP):
+    ends = _SENTENCE_END.search(above.text) and not below.text[:1].islower()
+    apart = ends or measures.emphatic(above) != measures.emphatic(below) or is_caption(below.text)
+    if gap > (_CLOSE_GAP if apart else _MAX_GAP):
         return False
     if _divided(above.text) and below.text[:1].islower():
         return True
     filled = _filled(above, below, _right(rows, block, index, measures))
     return filled and _same_left(above, below, measures, hang, first=len(block) == 1)
-
-
-def _widest_gap(above: StyledLine, below: StyledLine, measures: Measures) -> float:
-    """Return the largest gap between two lines of one paragraph, smaller where a sentence or a weight ends."""
-    ends = _SENTENCE_END.search(above.text) and not below.text[:1].islower()
-    return _CLOSE_GAP if ends or measures.emphatic(above) != measures.emphatic(below) else _MAX_GAP
 
 
 def _same_left(above: StyledLine, below: StyledLine, measures: Measures, hang: float | None, *, first: bool) -> bool:

@@ -155,8 +155,7 @@ def _divided(a: Sequence[str], b: Sequence[str], ranges: Ranges) -> list[Ranges]
         pairs = sorted((place, here[shingle]) for shingle, place in there.items() if shingle in here)
         chain = _increasing(pairs)
         if chain:
-            cuts = [(i, j), *chain, (m, n)]
-            spans = [(a[0], b[0], a[1], b[1]) for a, b in pairwise(cuts)]
+            spans = [(a[0], b[0], a[1], b[1]) for a, b in pairwise([(i, j), *chain, (m, n)])]
             return [span for span in spans if span[0] < span[1] or span[2] < span[3]]
     return []
 
@@ -222,8 +221,7 @@ def _slide(aligned: Alignment, source: Sequence[str], starts: Collection[int]) -
         first, last = there.start, there.stop
         if here or not there or first in starts:
             continue
-        reach = range(1, min(first, _REACH) + 1)
-        for step in reach:
+        for step in range(1, min(first, _REACH) + 1):
             if source[first - step] != source[last - step] or aligned.there[first - step] < 0:
                 break
             if first - step in starts:
@@ -312,11 +310,8 @@ def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict
             continue
         places = singles.get(word, ())
         at = bisect_left(places, expected)
-        near = [
-            place
-            for place in places[max(0, at - _PLACES) : at + _PLACES]
-            if aligned.there[place] < 0 and abs(place - expected) <= _NEAR
-        ]
+        beside = places[max(0, at - _PLACES) : at + _PLACES]
+        near = [place for place in beside if aligned.there[place] < 0 and abs(place - expected) <= _NEAR]
         if near:
             aligned.match(min(near, key=lambda place: (abs(place - expected), place)), index, moved=True)
 
@@ -340,8 +335,7 @@ def with_boxes(document: Document, layout: Layout) -> Document:
     for page, start, end in zip(layout.pages, document.page_starts, ends, strict=False):
         crops = {figure_name(document.id, page.number, n): crop for n, crop in enumerate(page.figures, start=1)}
         text = document.text[start:end]
-        shown = [link for link in figure_links(text) if link.name in crops]
-        for link in shown:
+        for link in [link for link in figure_links(text) if link.name in crops]:
             text = text[: link.start] + " " * (link.end - link.start) + text[link.end :]
             crop = crops[link.name]
             sides = (crop.x0, crop.top, crop.x1, crop.bottom)
@@ -355,12 +349,8 @@ def _of_page(page: Page, text: str, offset: int) -> Iterator[PrintedText]:
     there = align(printed, atom_keys(text, words)).there
     parts = ((start, end, inks[source]) for start, end, source in sorted(_parts(there, printed, words)))
     for run in runs_of(parts, lambda one, two: one[2][0] == two[2][0] and one[2][1] <= two[2][1]):
-        yield _joined(run, page.number, offset)
-
-
-def _joined(run: Sequence[tuple[int, int, _Ink]], page: int, offset: int) -> PrintedText:
-    (start, _, (_, x0, _, line)), (_, end, (_, _, x1, _)) = run[0], run[-1]
-    return PrintedText(offset + start, offset + end, page, x0, line.top, x1, line.bottom)
+        (start, _, (_, x0, _, line)), (_, end, (_, _, x1, _)) = run[0], run[-1]
+        yield PrintedText(offset + start, offset + end, page.number, x0, line.top, x1, line.bottom)
 
 
 def _parts(

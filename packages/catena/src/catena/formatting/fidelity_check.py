@@ -14,7 +14,7 @@ from annotated_types import Ge, Le, Lt
 from catena.formatting import fidelity_excuses as excuses
 from catena.formatting.fidelity_alignment import Alignment, align, gaps
 from catena.formatting.fidelity_words import ComparedLine, Kind, Word, Words, markdown_words, source_words
-from catena.model.options import check_options
+from catena.model.options import Checked
 from catena.text.headings import heading_number
 from catena.text.words import runs_of
 
@@ -43,7 +43,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FidelityOptions:
+class FidelityOptions(Checked):
     """Weights of words, thresholds, and differences that are let pass.
 
     A value, a negation or a word that is lost, changed or added is a fault at once: one digit may be all that matters
@@ -74,9 +74,6 @@ class FidelityOptions:
     added_titles: Annotated[int, Ge(0)] = 2
     title_words: Annotated[int, Ge(1)] = 8
     most_faults: Annotated[int, Ge(1)] = 8
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,8 +379,7 @@ def _residue(
 def _disorder(side: _Comparison) -> Iterator[_Found]:
     for run in excuses.moved_runs(side.aligned):
         if not side.settled.issuperset(run):
-            words = [side.answer.words[i] for i in run]
-            yield _Found("order", _phrase(words), side.aligned.here[run[0]])
+            yield _Found("order", _phrase([side.answer.words[i] for i in run]), side.aligned.here[run[0]])
 
 
 def _merged(side: _Comparison) -> Iterator[_Found]:
@@ -543,8 +539,7 @@ def heading_faults(answer: Words, previous: Words) -> Iterator[Fault]:
         if expected != line.level:
             detail = f"{_short(line.text)!r} is of level {line.level}, not {expected}"
             yield Fault(kind="heading-drift", detail=detail)
-    depths = sorted(levels)
-    for shallow, deep in pairwise(depths):
+    for shallow, deep in pairwise(sorted(levels)):
         if levels[deep] < levels[shallow]:
             detail = f"numbers of depth {deep} have level {levels[deep]}, those of depth {shallow} {levels[shallow]}"
             yield Fault(kind="heading-drift", detail=detail)
@@ -572,15 +567,11 @@ def added_numbers(answer: Words, previous: Words, added: Collection[int]) -> Ite
             number = number_of(line.text) if line.kind == "heading" else None
             if number is None:
                 continue
-            if checked and line.start in added and last and not _follows(last, number):
+            following = [(*last, 1), *((*last[:size], last[size] + 1) for size in range(len(last)))]
+            if checked and line.start in added and last and number not in following:
                 detail = f"{_short(line.text)!r} cannot follow {'.'.join(map(str, last))}"
                 yield Fault(kind="heading-number", detail=detail)
             last = number
-
-
-def _follows(last: tuple[int, ...], number: tuple[int, ...]) -> bool:
-    """Tell if a number is the first below the last one, or the next of one of its parts."""
-    return number == (*last, 1) or any(number == (*last[:size], last[size] + 1) for size in range(len(last)))
 
 
 def _headings(words: Words) -> Iterator[tuple[ComparedLine, int, tuple[str, ...]]]:
@@ -603,8 +594,7 @@ def first_of_each(faults: Iterable[Fault], most: int) -> tuple[Fault, ...]:
     kept = []
     for fault in found:
         seen[fault.kind] += 1
-        last = seen[fault.kind] == most < totals[fault.kind]
-        if last:
+        if seen[fault.kind] == most < totals[fault.kind]:
             kept.append(Fault(kind=fault.kind, detail=f"{fault.detail} and {totals[fault.kind] - most} more"))
         elif seen[fault.kind] <= most:
             kept.append(fault)

@@ -235,7 +235,8 @@ def _captions_moved(source: Words, answer: Words, aligned: Alignment) -> set[int
         if not jumped or min(len(jumped), len(own)) > _LONGEST_CAPTION:
             continue
         for caption, table in ((jumped, own), (own, jumped)):
-            if _is_caption(source, caption) and _in_rows(answer, aligned, table):
+            lines = [answer.lines[answer.words[aligned.there[i]].line] for i in table if aligned.there[i] >= 0]
+            if _is_caption(source, caption) and all(line.kind == "row" for line in lines):
                 found.update(run)
     return found
 
@@ -245,10 +246,9 @@ def _is_caption(source: Words, words: range) -> bool:
     return len(words) <= _LONGEST_CAPTION and words[0] == line.start and is_caption(line.text)
 
 
-def _in_rows(answer: Words, aligned: Alignment, words: range) -> bool:
-    """Tell if words of the source are in a table of the answer."""
-    places = (aligned.there[i] for i in words)
-    return all(place < 0 or answer.lines[answer.words[place].line].kind == "row" for place in places)
+def _source_lines(source: Words, aligned: Alignment, row: ComparedLine) -> tuple[int, int] | None:
+    lines = [source.words[aligned.here[i]].line for i in range(row.start, row.end) if aligned.here[i] >= 0]
+    return (min(lines), max(lines)) if lines else None
 
 
 def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[ComparedLine]) -> set[int]:
@@ -264,11 +264,6 @@ def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[ComparedLin
         if above < top and bottom < below and _reads_as_wrapped(source, aligned, row):
             found.update(moved)
     return found
-
-
-def _source_lines(source: Words, aligned: Alignment, row: ComparedLine) -> tuple[int, int] | None:
-    lines = [source.words[aligned.here[i]].line for i in range(row.start, row.end) if aligned.here[i] >= 0]
-    return (min(lines), max(lines)) if lines else None
 
 
 def _reads_as_wrapped(source: Words, aligned: Alignment, row: ComparedLine) -> bool:
@@ -301,8 +296,7 @@ def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[Compared
             places = [aligned.here[i] for i in range(start, end)]
             if not places:
                 continue
-            lines = {source.words[place].line for place in places if place >= 0}
-            if min(places) <= last or len(lines) > 1:
+            if min(places) <= last or len({source.words[place].line for place in places if place >= 0}) > 1:
                 return set()
             last = places[-1]
             line = source.lines[source.words[last].line]

@@ -148,9 +148,8 @@ class VisualRow:
         """Return it with the words that stand in columns of figures, behind its label, as values."""
         in_columns = (place for place, cell in enumerate(self.labels) if place and cell.x1 > columns[0][0])
         first = next(in_columns, len(self.cells))
-        return replace(
-            self, cells=(*self.cells[:first], *(cell._replace(is_value=True) for cell in self.cells[first:]))
-        )
+        values = (cell._replace(is_value=True) for cell in self.cells[first:])
+        return replace(self, cells=(*self.cells[:first], *values))
 
     @property
     def behind(self) -> tuple[LineCell, ...]:

@@ -53,8 +53,8 @@ def place_figures(pages: Sequence[Page], rows: Rows, document_id: str) -> tuple[
     kept: list[StyledLine] = []
     figures = {page.number: page.figures for page in pages if page.figures}
     for row in _parted(rows, figures):
-        number = _holder(figures.get(row.page, ()), row)
-        if number is None:
+        number = _number(figures.get(row.page, ()), row.line, row.line)  # of the figure that it is printed in
+        if number is None or is_figure_caption(row.text):
             kept.append(row)
         else:
             labels.setdefault((row.page, number), []).append(row.text.strip())
@@ -127,23 +127,15 @@ def _number(figures: Sequence[FigureCrop], part: Line | Span, line: Line) -> int
     return None
 
 
-def _holder(figures: Sequence[FigureCrop], row: StyledLine) -> int | None:
-    """Return the 0-based number of the figure that a line is printed in; a caption is never inside one."""
-    return None if is_figure_caption(row.text) else _number(figures, row.line, row.line)
-
-
 def _captions(figures: Sequence[FigureCrop], rows: Rows) -> dict[int, int]:
     """Return figure number -> index of the line where its caption begins: the nearest pairs first, each once.
 
     A figure that is left without one shares that of a figure beside it: "Figure 3: left …, right …".
     """
     starts = [index for index, row in enumerate(rows) if is_figure_caption(row.text)]
-    pairs = sorted(
-        (gap, number, index)
-        for number, figure in enumerate(figures)
-        for index in starts
-        if (gap := _distance(figure, rows, index)) is not None
-    )
+    every = ((number, index) for number in range(len(figures)) for index in starts)
+    gaps = ((_distance(figures[number], rows, index), number, index) for number, index in every)
+    pairs = sorted((gap, number, index) for gap, number, index in gaps if gap is not None)
     taken: dict[int, int] = {}
     for _, number, index in pairs:
         if number not in taken and index not in taken.values():
@@ -227,11 +219,8 @@ def figures_of(parsed: Parsed) -> tuple[Figure, ...]:
         parsed: a file as a parser read it, its document as a formatter wrote it.
     """
     pages = parsed.layout.pages if parsed.layout is not None else ()
-    crops = {
-        figure_name(parsed.document.id, page.number, number): (page.number, crop)
-        for page in pages
-        for number, crop in enumerate(page.figures, start=1)
-    }
+    counted = ((page.number, *each) for page in pages for each in enumerate(page.figures, start=1))
+    crops = {figure_name(parsed.document.id, page, number): (page, crop) for page, number, crop in counted}
     links = {link.name: link for link in figure_links(parsed.document.text) if link.name in crops}
     return tuple(_figure(link, *crops[name]) for name, link in links.items())
 

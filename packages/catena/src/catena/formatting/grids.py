@@ -232,11 +232,6 @@ class _Finder:
     def _adjoins(self, above: int) -> bool:
         return bool(self._visual[above].cells) and -0.5 < self._gap(above) <= ROW_GAP
 
-    def _is_cut(self, above: int) -> bool:
-        """Tell if a visual row is the last of a page, and the next one the first of the page after it."""
-        one, two = (self._rows[row.lines[0]] for row in self._visual[above : above + 2])
-        return bool(self._visual[above].cells) and two.page == one.page + 1
-
     def grids(self) -> Iterator[Grid]:
         """Yield the grids from the top of the file to its end."""
         free = index = 0  # the first visual row that no grid has, and the next one to look at
@@ -456,7 +451,8 @@ class _Finder:
             finest = words if len(words) > 2 else fine  # not a title that two columns part
             cells = dict.fromkeys(map(tuple, (finest, fine, row.cells) if row.cells else ()))
             names = [replace(row, cells=each) for each in cells]
-            near = self._adjoins(index) or self._is_cut(index)
+            one, two = (self._rows[row.lines[0]] for row in self._visual[index : index + 2])
+            near = self._adjoins(index) or (self._visual[index].cells and two.page == one.page + 1)
             if not near or not any(self._heads(head, index, each, *labels) for each in names):
                 break
         level = [index for index in head.groups if head.lines and self._level_with(index, max(head.lines))]

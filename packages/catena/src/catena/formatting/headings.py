@@ -546,17 +546,13 @@ def levels_of(runs: Candidates, known: Mapping[int, int]) -> dict[int, int]:
         if style not in votes:
             above = by_style[order[position - 1]] if position else None
             below = min((by_style[s] for s in order[position + 1 :] if s in votes), default=None)
-            twin = _twin(style, members, by_style)
+            # a far commoner style of the same size: a heading with one word in another font is of that style
+            alike = [o for o in by_style if o.size == style.size and members[o] >= 5 * members[style]]
+            twin = max(alike, key=lambda other: (members[other], rank(other)), default=None)
             by_style[style] = by_style[twin] if twin else _between(above, below, members[style])
     levels = {run.start: known.get(run.start, by_style[run.style]) for run in runs}
     shift = 1 - min(levels.values(), default=1)
     return {start: level + max(0, shift) for start, level in levels.items()}
-
-
-def _twin(style: LineStyle, members: Mapping[LineStyle, int], known: Mapping[LineStyle, int]) -> LineStyle | None:
-    """Return a far commoner style of the same size: a heading with one word in another font is of that style."""
-    alike = [other for other in known if other.size == style.size and members[other] >= 5 * members[style]]
-    return max(alike, key=lambda other: (members[other], rank(other)), default=None)
 
 
 def _between(above: int | None, below: int | None, count: int) -> int:

@@ -40,7 +40,7 @@ from catena.formatting.styled_lines import (
     short_leader,
 )
 from catena.formatting.tables import PrintedTable, find_tables
-from catena.model import Document, Parsed, check_options
+from catena.model import Checked, Document, Parsed
 from catena.text import is_title, read_cover, stem_text
 
 _WIDEST = 400  # characters before a span of code: broken files place text miles away
@@ -48,15 +48,12 @@ _PLAIN_ORDINALS = frozenset({"#.1", "#)1"})  # those that Markdown knows: "1." a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutOptions:
+class LayoutOptions(Checked):
     """The parts of a layout that the formatter uses."""
 
     outline: bool = True  # the file's own outline, where most of its titles are found in the text
     running_heads: bool = False  # keep running heads, feet and page numbers in the text
     unruled_tables: bool = True  # make tables of lines that line up in columns without drawn borders
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def format_layout(parsed: Parsed, options: LayoutOptions = LayoutOptions()) -> Document:

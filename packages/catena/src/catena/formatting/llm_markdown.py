@@ -32,8 +32,8 @@ from catena.formatting.source import (
 )
 from catena.formatting.styled_lines import key, numbering
 from catena.model import Document, Parsed, ServiceError
-from catena.model.options import Doc, check_options
-from catena.text.headings import HeadingNumber, atx_title
+from catena.model.options import Checked, Doc
+from catena.text.headings import atx_title
 from catena.text.replies import CLOSING, TALK, UNPRINTED, is_announcement, unfenced
 
 PURPOSE, PURPOSE_AGAIN = "Markdown format", "Markdown format, again"
@@ -55,7 +55,7 @@ _SPARE_TOKENS = 512  # for the marks of Markdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatOptions:
+class FormatOptions(Checked):
     """Sizes of the windows that a model is shown, and what it is held to.
 
     Attributes:
@@ -72,9 +72,6 @@ class FormatOptions:
     fidelity: FidelityOptions = field(default_factory=FidelityOptions)
     layout: LayoutOptions = field(default_factory=LayoutOptions)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatted:
@@ -88,6 +85,12 @@ class Formatted:
 
     document: Document
     fidelity: FidelityReport
+
+    @classmethod
+    def of(cls, document: Document, pages: tuple[PageFidelity, ...] = ()) -> Formatted:
+        """Return a document with what is said of its pages; nothing is, where no model wrote it."""
+        report = FidelityReport(document_id=document.id, source=document.source, pages=pages)
+        return cls(document=document, fidelity=report)
 
 
 def window_count(parsed: Parsed, options: FormatOptions = FormatOptions()) -> int:
@@ -120,7 +123,7 @@ def format_markdown(parsed: Parsed, options: FormatOptions = FormatOptions()) ->
     """
     printed = format_layout(parsed, options.layout)
     if parsed.layout is None and parsed.document.media_type == "text/markdown":
-        return Formatted(document=printed, fidelity=_report(printed, ()))
+        return Formatted.of(printed)
     source, windows = _windows(parsed, options)
     keys = atom_keys(source.text, source.atoms)
     fallback = piece_of(printed.text, keys, 0, len(keys))
@@ -128,7 +131,8 @@ def format_markdown(parsed: Parsed, options: FormatOptions = FormatOptions()) ->
     before = ("", "")
     for window in windows:
         drafts.append((yield from draft(window, keys, before, options.fidelity)))
-        before = (window.text, flat(_taken(drafts[-1], fallback)))
+        piece = drafts[-1].piece if drafts[-1].faithful else None  # else the layout's, so that errors end here
+        before = (window.text, flat(piece.text if piece else fallback.excerpt(window.start, window.end)))
     return assemble(source, drafts, (printed, fallback), options.fidelity, reach=2 * options.padding)
 
 
@@ -136,17 +140,6 @@ def _windows(parsed: Parsed, options: FormatOptions) -> tuple[SourceText, tuple[
     source = source_of(parsed, running_heads=options.layout.running_heads)
     windows = windows_of(source, window=options.window, padding=options.padding)
     return source, tuple(window for window in windows if window.core_start < window.core_end)
-
-
-def _taken(found: WindowDraft, fallback: AlignedText) -> str:
-    """Return the guide for the next window: a faithful answer, or the layout's text, so that errors end here."""
-    if found.faithful and found.piece is not None:
-        return found.piece.text
-    return fallback.excerpt(found.window.start, found.window.end)
-
-
-def _report(document: Document, pages: tuple[PageFidelity, ...]) -> FidelityReport:
-    return FidelityReport(document_id=document.id, source=document.source, pages=pages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +177,8 @@ def draft(
         options: what counts as faithful.
     """
     prompt = prompts.load("markdown_format")
-    asked = prompt.filled(
-        previous_input=_quoted(before[0]) or _NONE,
-        previous_output=_quoted(before[1]) or _NONE,
-        window=_quoted(window.text),
-    )
+    given, made = (_quoted(text) or _NONE for text in before)
+    asked = prompt.filled(previous_input=given, previous_output=made, window=_quoted(window.text))
     checker = _Checker(window, keys, f"{prompt.system}\n{prompt.template}", before[1], options)
     first = yield from _answer(prompt, asked, PURPOSE, checker)
     if first.faithful or first.piece is None or first.fidelity is None:
@@ -267,8 +257,7 @@ class _Checker:
 
     def refuse(self, answer: str) -> None:
         """Raise ValueError for an answer that must not be kept: there is nothing of the window in it."""
-        found = self.judge(markdown_of(answer, self.window.text))
-        if any(fault.kind == "refusal" for fault in found.faults):
+        if any(fault.kind == "refusal" for fault in self.judge(markdown_of(answer, self.window.text)).faults):
             raise ValueError(_REFUSED)
 
     def judge(self, text: str) -> Fidelity:
@@ -360,7 +349,9 @@ def assemble(
         failed = set()
         for page in range(source.pages):
             if page not in lost:
-                judged[page] = _judged_page(source, joined, starts, page, options)
+                end = starts[page + 1] if page + 1 < len(starts) else len(joined.text)
+                words = source.slice(source.page_atoms[page], source.page_atoms[page + 1])
+                judged[page] = fidelity(words, joined.text[starts[page] : end], options)
                 failed |= set() if judged[page].faithful else {page}
         if not failed:
             break
@@ -373,7 +364,7 @@ def assemble(
         page_labels=document.page_labels if paged and len(document.page_labels) == len(starts) else (),
         metadata={**document.metadata, **({"layout_pages": ", ".join(by_layout)} if by_layout else {})},
     )  # fmt: skip
-    return Formatted(document=made, fidelity=_report(made, pages))
+    return Formatted.of(made, pages)
 
 
 def _page_at(source: SourceText, atom: int) -> int:
@@ -416,14 +407,6 @@ def _page_starts(piece: AlignedText, source: SourceText) -> tuple[int, ...]:
         marks = gap.rpartition("\n")[2] if "\n" in gap else ""
         starts.append(max(offset - len(marks), starts[-1]) if starts else 0)
     return tuple(starts)
-
-
-def _judged_page(
-    source: SourceText, joined: AlignedText, starts: Sequence[int], page: int, options: FidelityOptions
-) -> Fidelity:
-    end = starts[page + 1] if page + 1 < len(starts) else len(joined.text)
-    words = source.slice(source.page_atoms[page], source.page_atoms[page + 1])
-    return fidelity(words, joined.text[starts[page] : end], options)
 
 
 def _page(
@@ -530,23 +513,17 @@ def _known_levels(printed: str) -> Mapping[str, int]:
 
 def _depths(headings: Sequence[HeadingLine]) -> list[int | None]:
     """Return the depth that its number gives each heading, from 1 for the outermost kind, or None."""
-    numbers = [numbering(heading.title) for heading in headings]
     depths: list[int | None] = []
     last = 0
-    for number in numbers:
-        counted = None if number is None else _chapter(number)
-        if number is None or (counted is not None and counted <= last):
+    for number in (numbering(heading.title) for heading in headings):
+        counted = int(number.key[0]) if number and number.depth == 1 and number.key[0].isdigit() else None
+        if number is None or (counted is not None and counted <= last):  # plain numbers ("7") count upwards
             depths.append(None)
-            continue
-        last = counted or last
-        depths.append(number.depth)
+        else:
+            last = counted or last
+            depths.append(number.depth)
     outermost = min((depth for depth in depths if depth is not None), default=1)
     return [None if depth is None else depth + (1 if outermost == 0 else 0) for depth in depths]
-
-
-def _chapter(number: HeadingNumber) -> int | None:
-    """Return the value of a plain number ("7"), which must count upwards; None for all others."""
-    return int(number.key[0]) if number.depth == 1 and number.key[0].isdigit() else None
 
 
 def _shift(headings: Sequence[HeadingLine], depths: Sequence[int | None], known: Mapping[str, int]) -> int:

@@ -381,7 +381,8 @@ def running_rows(pages: Sequence[Page], rows: Rows) -> frozenset[int]:
     white = dict.fromkeys(_numbers(strips, len(pages)) | _continued(strips, rows), inf)
     for depth in range(_ZONE):  # from the outermost line inwards; an inner one runs only under one that does
         layer = [strip[depth] for strip in strips if depth < len(strip) and _outer(strip, white) >= depth]
-        for group in _by_height(layer):
+        layer.sort(key=lambda edge: (edge.zone, edge.centre, edge.page))
+        for group in runs_of(layer, lambda one, two: one.zone == two.zone and two.centre - one.centre <= _ALIKE):
             white = _running(group, labels, len(pages)) | white
     dropped: set[int] = set()
     for strip in strips:
@@ -473,12 +474,6 @@ def _are_listed(lines: Sequence[Sequence[Line]]) -> bool:
 
 def _centre(row: StyledLine) -> float:
     return (row.line.top + row.line.bottom) / 2
-
-
-def _by_height(layer: list[_Edge]) -> list[list[_Edge]]:
-    """Cluster lines of one zone whose heights differ by at most 3 points from the next."""
-    edges = sorted(layer, key=lambda edge: (edge.zone, edge.centre, edge.page))
-    return list(runs_of(edges, lambda one, two: one.zone == two.zone and two.centre - one.centre <= _ALIKE))
 
 
 def _running(cluster: list[_Edge], labels: dict[int, str], n_pages: int) -> dict[tuple[int, ...], float]:

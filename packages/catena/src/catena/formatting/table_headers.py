@@ -32,8 +32,7 @@ class HeaderReader:
 
     def __init__(self, columns: Sequence[tuple[float, float]], size: float) -> None:
         self.columns = list(columns)
-        centres = [(x0 + x1) / 2 for x0, x1 in columns]
-        self._pitch = median([b - a for a, b in pairwise(centres)] or [4 * size])
+        self._pitch = median([b - a for a, b in pairwise([(x0 + x1) / 2 for x0, x1 in columns])] or [4 * size])
         self._size, self._reach = size, max(size, 0.3 * self._pitch)
         self._lines: list[list[tuple[_Span, LineCell]]] = []  # from the bottom
         self._alone: dict[int, LineCell] = {}  # the highest name over a column alone

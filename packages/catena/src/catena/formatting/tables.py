@@ -102,7 +102,9 @@ def find_tables(pages: Sequence[Page], rows: Rows, measures: Measures, *, unrule
     contents = contents_pages(rows)
     closed = frozenset(i for i, row in enumerate(rows) if row.page in contents or measures.code(row))
     cells = cells_of_lines(rows, measures)
-    ruled, grids = _better(ruled, _figure_tables(rows, cells, measures, closed))
+    made = ((grid, [(grid.lines[0], grid.header), *grid.rows]) for grid in find_grids(rows, cells, measures, closed))
+    figures = [PrintedTable(grid.lines, tuple((rows[line].page, row) for line, row in body)) for grid, body in made]
+    ruled, grids = _better(ruled, figures)
     others = [*ruled, *unruled_tables(rows, cells, measures, _lines(ruled), contents)]
     kept, grids = _better(others, grids, favour=_FAVOUR)
     found = [*kept, *grids]
@@ -113,11 +115,6 @@ def find_tables(pages: Sequence[Page], rows: Rows, measures: Measures, *, unrule
 
 def _lines(tables: Sequence[PrintedTable]) -> frozenset[int]:
     return frozenset(index for table in tables for index in table.indexes)
-
-
-def _figure_tables(rows: Rows, cells: LineCells, measures: Measures, closed: frozenset[int]) -> list[PrintedTable]:
-    found = ((grid, [(grid.lines[0], grid.header), *grid.rows]) for grid in find_grids(rows, cells, measures, closed))
-    return [PrintedTable(grid.lines, tuple((rows[line].page, row) for line, row in body)) for grid, body in found]
 
 
 def _better(
@@ -203,9 +200,8 @@ def _table(rows: Rows, start: int, end: int, split: LineCells, measures: Measure
     numbered = [_DIGITS.sub("#", row[0]) for _, row in cells]
     alike = "#" in numbered[0] and 2 * numbered.count(numbered[0]) > len(cells)
     if alike or any(is_figure(cell) and re.search(r"\d", cell) and not names_period(cell) for cell in cells[0][1]):
-        cells.insert(
-            0, (cells[0][0], ("",) * len(columns))
-        )  # a row like those below, or of figures, names no columns
+        # a row like those below, or of figures, names no columns
+        cells.insert(0, (cells[0][0], ("",) * len(columns)))
     return PrintedTable(tuple(range(start, end)), tuple(cells))
 
 

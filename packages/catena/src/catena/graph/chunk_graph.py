@@ -158,9 +158,8 @@ class ChunkGraph:
             return self.build(added, given, self.options, progress=progress, cancel=cancel)
         for node in newcomers:
             if (place := self._place(node.id)) is not None and place not in gone:
-                raise ParameterError(
-                    "added", f"chunk {node.id!r} of the graph", "of new chunks, or also in `removed`"
-                )
+                allowed = "of new chunks, or also in `removed`"
+                raise ParameterError("added", f"chunk {node.id!r} of the graph", allowed)
         new_ids = [node.id for node in newcomers]
         places = PlaceChanges(self.ids, new_ids, np.array(sorted(gone), np.int64))
         tick = ticker(progress, cancel)

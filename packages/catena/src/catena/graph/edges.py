@@ -124,9 +124,8 @@ def all_edges(state: GraphState, options: GraphOptions, kind: str) -> Edges:
     """Return all edges of one kind from place to place: source, target, weight; ordered."""
     sets, nodes = NodeSets.of(state, options, (kind,)), state.size
     found = [(at, sets.edges(np.arange(at, min(at + _AT_ONCE, nodes)))) for at in range(0, max(nodes, 1), _AT_ONCE)]
-    source, target, weight = zip(
-        *((own + at, other, by_kind[:, 0]) for at, (own, other, by_kind) in found), strict=True
-    )
+    placed = ((own + at, other, by_kind[:, 0]) for at, (own, other, by_kind) in found)
+    source, target, weight = zip(*placed, strict=True)
     return np.concatenate(source), np.concatenate(target), np.concatenate(weight)
 
 

@@ -331,13 +331,9 @@ def path_of(visited: Sequence[VisitedNode]) -> Nodes:
 
 def concatenated(parts: Sequence[Nodes]) -> Nodes:
     """Return the nodes of all parts, in order."""
-    return Nodes(
-        ids=tuple([chunk_id for part in parts for chunk_id in part.ids]),
-        **{
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("vectors", "counts", "in_title", "lengths", "title_lengths")
-        },
-    )
+    names = ("vectors", "counts", "in_title", "lengths", "title_lengths")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Nodes(ids=tuple([chunk_id for part in parts for chunk_id in part.ids]), **arrays)
 
 
 def _new_rows(

@@ -68,7 +68,8 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
     for name, given in (("keywords", keywords), ("titles", titles)):
         if isinstance(given, str) or not all(isinstance(each, str) for each in given or ()):
             raise ParameterError(name, given, "a sequence of strings, or None")
-    printed = _titles_of(chunk)
+    title = str(chunk.metadata.get(TITLE, ""))
+    printed = (title, *(_SECTION_NUMBER.sub("", heading) for heading in chunk.path[-1:] if heading != title))
     own = _distinct(printed if titles is None else titles)
     but = (*(titles or ()), *printed, *chunk.path)
     return Node(
@@ -82,11 +83,6 @@ def node_of(chunk: Chunk, *, keywords: Sequence[str] | None = None, titles: Sequ
 def _normalised(keywords: Iterable[str], but: Iterable[str]) -> tuple[str, ...]:
     titles = {normalise_term(form) for title in but for form in (title, without_parenthesis(title))}
     return tuple(term for term in dict.fromkeys(map(normalise_term, keywords)) if term and term not in titles)
-
-
-def _titles_of(chunk: Chunk) -> tuple[str, ...]:
-    title = str(chunk.metadata.get(TITLE, ""))
-    return (title, *(_SECTION_NUMBER.sub("", heading) for heading in chunk.path[-1:] if heading != title))
 
 
 def _distinct(titles: Iterable[str]) -> tuple[str, ...]:

@@ -419,13 +419,8 @@ class FeatureScorer:
         Raises:
             ParameterError: the file cannot be written.
         """
-        said = {
-            "format": FEATURE_FORMAT,
-            "version": _VERSION,
-            "features": list(FEATURES),
-            "record": dict(self.record),
-        }
-        write_weights(path, self.weights, said)
+        said = {"format": FEATURE_FORMAT, "version": _VERSION, "features": list(FEATURES)}
+        write_weights(path, self.weights, {**said, "record": dict(self.record)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FeatureScorer:
@@ -546,7 +541,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[s
             arrays = {key: file.get_tensor(key) for key in sorted(file.keys())}
     except (OSError, SafetensorError, ValueError, RecursionError, TypeError) as error:
         reason = "there is none" if isinstance(error, FileNotFoundError) else type(error).__name__
-        raise ParameterError(
-            "file of weights", f"{Path(path).name} ({reason})", "one that can be read and was written whole"
-        ) from None
+        allowed = "one that can be read and was written whole"
+        raise ParameterError("file of weights", f"{Path(path).name} ({reason})", allowed) from None
     return arrays, said if isinstance(said, dict) else {}

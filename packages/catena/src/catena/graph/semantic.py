@@ -71,8 +71,7 @@ class NearestNodes:
         all_places = np.concatenate([self.places[lists].ravel(), places])
         all_cosines = np.concatenate([self.cosines[lists].ravel(), cosines])
         order = np.lexsort((all_places, -all_cosines, all_rows))
-        firsts = np.searchsorted(all_rows[order], lists)
-        best = order[firsts[:, None] + np.arange(k)]
+        best = order[np.searchsorted(all_rows[order], lists)[:, None] + np.arange(k)]
         self.places[lists], self.cosines[lists] = all_places[best], all_cosines[best]
 
 
@@ -265,9 +264,8 @@ def _cosines(
     rows: NDArray[np.float32], row: NDArray[np.integer], columns: NDArray[np.float32], column: NDArray[np.integer]
 ) -> NDArray[np.float32]:
     """Return the cosines that count: each by itself, to six decimals."""
-    parts = [
-        np.vecdot(rows[row[a : a + _PAIRS]], columns[column[a : a + _PAIRS]]) for a in range(0, len(row), _PAIRS)
-    ]
+    pairs = ((row[a : a + _PAIRS], column[a : a + _PAIRS]) for a in range(0, len(row), _PAIRS))
+    parts = [np.vecdot(rows[one], columns[other]) for one, other in pairs]
     return np.round(np.concatenate(parts).astype(np.float64), 6).astype(np.float32)
 
 
@@ -299,8 +297,7 @@ def _of_members(lists: NearestNodes, group: NDArray[np.int64], k: int) -> Neares
     result = NearestNodes.nothing(len(group), k)
     for a in range(0, len(order), _BLOCK):
         mine = order[a : a + _BLOCK]
-        near = lists.places[group[mine]]
-        places = members[near].reshape(len(mine), -1)
+        places = members[lists.places[group[mine]]].reshape(len(mine), -1)
         cosines = np.repeat(lists.cosines[group[mine]], k + 1, axis=1)
         cosines[(places == NO_NODE) | (places == mine[:, None])] = 0.0
         best = np.lexsort((places, -cosines), axis=1)[:, :k]

@@ -224,20 +224,12 @@ def updated_state(
     went = Vocabulary.of(state.words.take(state.slots[~places.alive]))
     slots = places.spread(state.slots, len(state.vectors) + np.arange(len(added)))
     vectors = state.vectors.with_rows(rows)
-    near = semantic.updated(
-        state.nearest,
-        places.moved,
-        places.added,
-        slots=slots,
-        vectors=vectors,
-        tick=tick,
-        exact=places.size <= options.exact_up_to,
-    )
+    moves, exact = (places.moved, places.added), places.size <= options.exact_up_to
+    near = semantic.updated(state.nearest, *moves, slots=slots, vectors=vectors, tick=tick, exact=exact)
     titles = [titles_of(node) if options.mentions else () for node in added]
     own = _numbered(titles)
     all_titles = changed(state.titles, *own)
-    held = _without(numbers_said(came, all_titles.keys), own)
-    mentions = _changed_mentions(state, places, titles, own, held)
+    mentions = _changed_mentions(state, places, titles, own, _without(numbers_said(came, all_titles.keys), own))
     grown = GraphState(
         slots=slots,
         vectors=vectors,

@@ -48,8 +48,7 @@ def to_line(node: Node | bytes) -> bytes:
     said = plain_metadata(chunk.metadata, f"chunk {chunk.id!r}")
     fields = [getattr(chunk, name) for name in _OF_CHUNK]
     rest = [chunk.page_labels, chunk.boxes] if chunk.boxes else [chunk.page_labels]
-    line = json.dumps([*fields, said, node.titles, node.keywords, node.names, *rest])
-    return line.encode("ascii")
+    return json.dumps([*fields, said, node.titles, node.keywords, node.names, *rest]).encode("ascii")
 
 
 def to_node(line: Node | bytes) -> Node:
@@ -95,14 +94,9 @@ def save(
         _replace(folder / VECTORS, lambda file: np.save(file, state.vectors.base, allow_pickle=False))
         _replace(folder / WORDS, lambda file: np.save(file, state.words.words.base, allow_pickle=False))
         _replace(folder / ARRAYS, lambda file: np.savez(file, allow_pickle=False, **_arrays(state)))
-        manifest = {
-            "format": FORMAT,
-            "nodes": len(nodes),
-            "words": state.vocabulary.length,
-            "identity": options.identity,
-            "options": _described(options),
-            "files": {name: _stamp(folder / name) for name in (NODES, IDS, VECTORS, WORDS, ARRAYS)},
-        }
+        manifest: dict[str, Any] = {"format": FORMAT, "nodes": len(nodes), "words": state.vocabulary.length}
+        manifest |= {"identity": options.identity, "options": _described(options)}
+        manifest["files"] = {name: _stamp(folder / name) for name in (NODES, IDS, VECTORS, WORDS, ARRAYS)}
         _replace(folder / MANIFEST, lambda file: file.write(json.dumps(manifest, indent=1).encode("ascii")))
     except OSError as error:
         what = f"the graph cannot be written ({error}); the graph in memory is whole"

@@ -108,13 +108,8 @@ class TermIndex:
         """Return the index of pairs (place, term), each once, ordered by place, then term."""
         order = np.argsort(terms, kind="stable")
         firsts = np.flatnonzero(distinct(terms[order]))
-        return cls(
-            starts_of(np.bincount(places, minlength=nodes)),
-            terms,
-            terms[order[firsts]],
-            np.append(firsts, len(terms)),
-            places[order].astype(np.int32),
-        )
+        starts, ends = starts_of(np.bincount(places, minlength=nodes)), np.append(firsts, len(terms))
+        return cls(starts, terms, terms[order[firsts]], ends, places[order].astype(np.int32))
 
     @property
     def nodes(self) -> int:

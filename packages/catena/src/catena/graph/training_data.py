@@ -395,7 +395,8 @@ def training_lists(
     lists: list[TrainingList] = []
     goals = 0
     for place, supporting in enumerate(held):
-        paths = _evidence_paths(adjacency, supporting, options.max_hops)
+        reached = (shortest_paths(adjacency, start, supporting, options.max_hops) for start in supporting)
+        paths = [path for found in reached for _, path in sorted(found.items()) if len(path) > 1]
         hops.update(len(path) - 1 for path in paths)
         ranking = tuple(rankings[place][: options.first]) if rankings else ()
         if options.kind == "paths":
@@ -441,11 +442,6 @@ def _held(
     return [tuple(sorted(set(question.supporting) - lost)) for question in questions], missing
 
 
-def _evidence_paths(adjacency: Adjacency, supporting: Sequence[str], max_hops: int) -> list[tuple[str, ...]]:
-    found = (shortest_paths(adjacency, start, supporting, max_hops) for start in supporting)
-    return [path for paths in found for _, path in sorted(paths.items()) if len(path) > 1]
-
-
 def _next_nodes(paths: Iterable[tuple[str, ...]], supporting: Sequence[str]) -> list[Goal]:
     """Return each beginning of a path with the nodes to which paths go on from it, and all supporting chunks."""
     right: dict[tuple[str, ...], set[str]] = {}
@@ -479,8 +475,7 @@ def _rows(
 
     As in a walk, what is ranked goes on from every place, whether or not an edge leads to it.
     """
-    last = len(path) - 1
-    places = (last,) if options.kind == "paths" else range(len(path))
+    places = (len(path) - 1,) if options.kind == "paths" else range(len(path))
     rows = {(node, place) for place in places for node in (*adjacency.of(path[place]), *ranking)}
     return sorted(row for row in rows if row[0] not in path)
 
@@ -606,8 +601,7 @@ def _triples(pairs: Sequence[tuple[str, str]], graph: Graph) -> NDArray[np.float
 def _embedded(texts: Sequence[str], kind: str = "document") -> Step[NDArray[np.float32]]:
     batches = [tuple(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
     requests = [Embed(texts=batch, kind="query" if kind == "query" else "document") for batch in batches]
-    replies = yield from ask(requests)
-    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in replies])
+    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in (yield from ask(requests))])
 
 
 def _chunks(ids: tuple[str, ...]) -> Step[dict[str, Chunk]]:

@@ -472,10 +472,8 @@ def _merged(
     A score is `1 / place`, in `Scale.RANK`: scores of the walk and of the first ranking do not compare. Where `sure`
     says nothing, what was visited is paid for already.
     """
-    first, order = (
-        context.first,
-        [*(node.id for node in visited), *(context.first.hits if context.options.fill else ())],
-    )
+    first = context.first
+    order = [*(node.id for node in visited), *(first.hits if context.options.fill else ())]
     if sure:
         ranked = [(-value, 0, first.ranks[chunk_id], chunk_id) for chunk_id, value in sure.items()]
         hops = [(-node.chance, 1, place, node.id) for place, node in enumerate(visited)]
@@ -488,8 +486,7 @@ def _merged(
         is_paid = chunk_id in ways and not sure
         if chunk_id in budget.chunks and (is_paid or (yield from budget.pay(chunk_id))):
             known = first.hits[chunk_id].provenance if chunk_id in first.hits else ()
-            provenance = (*known, *ways.get(chunk_id, ()))
-            hits.append(Hit(budget.chunks[chunk_id], 1.0 / (len(hits) + 1), provenance))
+            hits.append(Hit(budget.chunks[chunk_id], 1.0 / (len(hits) + 1), (*known, *ways.get(chunk_id, ()))))
     return tuple(hits)
 
 
@@ -533,7 +530,5 @@ def _words_as_said(question: WalkQuestion) -> list[str]:
     written: dict[str, str] = {}
     for word, key in zip(tokenise(question.text), word_keys(question.text), strict=True):
         written.setdefault(key, word)
-    return [
-        written.get(key, key) if 2 * held <= question.nodes else ""
-        for key, held in zip(question.words, question.holding.tolist(), strict=True)
-    ]
+    paired = zip(question.words, question.holding.tolist(), strict=True)
+    return [written.get(key, key) if 2 * held <= question.nodes else "" for key, held in paired]

@@ -29,8 +29,7 @@ def discover(
         raise ParameterError("paths", paths, "paths of files and folders, or one of them")
     for given in [paths] if isinstance(paths, str | PathLike) else paths:
         root = path_given(given)
-        found = _files_below(root, leave_out) if os.path.isdir(root) else [root]
-        for path in found:
+        for path in _files_below(root, leave_out) if os.path.isdir(root) else [root]:
             key = os.path.abspath(path)
             if key not in seen:
                 seen.add(key)

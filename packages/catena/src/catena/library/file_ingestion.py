@@ -177,8 +177,7 @@ class FileIngestion:
             embedded: False makes no vectors, and nothing to store.
             again: read it though the store holds it as it is.
         """
-        known = "" if again else None
-        given = Input(path=path, source=source, document_id=self.document_id(path), known=known)
+        given = Input(path=path, source=source, document_id=self.document_id(path), known="" if again else None)
         return self.taken(given, password, embedded=embedded)
 
     def taken(
@@ -299,10 +298,8 @@ class FileIngestion:
         """Return what an older version of a document offers to take over, where a model would write it again."""
         llm = self.services.llm
         asks = llm is not None and any(maker.asks_model for maker in self.how.views)
-        return {
-            "held": self.store.made_views(document_id) if asks else {},
-            "model": llm.identity if llm is not None else "",
-        }
+        held = self.store.made_views(document_id) if asks else {}
+        return {"held": held, "model": llm.identity if llm is not None else ""}
 
     def _identified(self, fingerprint: str) -> str:
         """Return a fingerprint that covers the models that the preparation may ask."""
@@ -414,10 +411,7 @@ def _reason(notes: Sequence[PageNote]) -> str:
             runs[-1].append(note)
         else:
             runs.append([note])
-    shown = "; ".join(f"{_pages(run[0].page, run[-1].page)}: {run[0].why}" for run in runs[:3])
+    spans = ((run[0].page, run[-1].page, run[0].why) for run in runs[:3])
+    shown = "; ".join(f"page {a}: {why}" if a == b else f"pages {a}-{b}: {why}" for a, b, why in spans)
     more = sum(map(len, runs[3:]))
     return shown + (f"; and {more} more pages" if more else "")
-
-
-def _pages(first: int, last: int) -> str:
-    return f"page {first}" if first == last else f"pages {first}-{last}"

@@ -232,9 +232,8 @@ class LibraryGraph:
         with self._guard:
             with self._store.exclusive():
                 write_files(self._folder, kept)
-            self._store.remember(
-                GRAPH_SETTING, kept.setting
-            )  # after the files: where the disk refuses them, there is none
+            # after the files: where the disk refuses them, there is none
+            self._store.remember(GRAPH_SETTING, kept.setting)
             self._held = kept
         return self.current()
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from catena.effects import Complete, Completion, Request, StandIn, Step
 from catena.enrichment.captions import FigureContext, caption_figures
-from catena.enrichment.context import DocumentContext, context_offline, titled_sections, with_context
-from catena.enrichment.context_llm import PLANNED, context_by_llm
+from catena.enrichment.chunk_context import context_of
+from catena.enrichment.context import DocumentContext, titled_sections, with_context
+from catena.enrichment.context_llm import PLANNED
 from catena.enrichment.entities import Detector, Entities, detect_entities, with_terms
 from catena.enrichment.views import PLANNED as PLANNED_VIEWS
 from catena.enrichment.views import Held, with_views
@@ -24,11 +25,9 @@ from catena.model import FIGURE, SEPARATOR, Degraded, Document, Entry, Figure, f
 from catena.model.layout import Parsed
 from catena.structure import segmentation
 from catena.structure.embedding_segmentation import EmbeddingOptions, segment_by_embedding
-from catena.structure.passages import prose
 from catena.structure.segment_tree import Segmentation, mark_generated
 from catena.structure.segmentation import segment_with_llm
 from catena.structure.views import context_search_views, surroundings, titles_above, with_figure_views
-from catena.text.words import count_tokens
 
 _SHOWN = 20  # pages in a note
 
@@ -138,7 +137,9 @@ def ingest_document(
     if how.views:
         entry, missing = yield from with_views(entry, how.views, model=model, held=held)
         again = again or bool(missing)
-        notes += _about_views(missing)
+        if missing:
+            first = f"{missing[0].what}: {missing[0].why}"
+            notes.append(f"views that could not be made: {len(missing)} (first: {first})")
     return Ingested(entry=replace(entry, fingerprint="") if again else entry, notes=tuple(notes))
 
 
@@ -161,18 +162,12 @@ def contextualise(entry: Entry, preparation: Preparation) -> Step[tuple[Entry, D
     if how is None:
         return entry, DocumentContext()
     document, sections = entry.document, entry.sections
-    if how.by == "llm":
-        context = yield from context_by_llm(document, sections, how, count=count_tokens)
-    else:
-        context = yield from context_offline(document, sections, prose(document, sections), how)
+    context = yield from context_of(document, sections, how)
     fingerprint = entry.fingerprint
     if context.title or any(context.section_titles):
-        entry = prepare(
-            replace(document, title=context.title or document.title),
-            preparation,
-            figures=entry.figures,
-            sections=titled_sections(sections, context.section_titles),
-        )
+        document = replace(document, title=context.title or document.title)
+        sections = titled_sections(sections, context.section_titles)
+        entry = prepare(document, preparation, figures=entry.figures, sections=sections)
     entry = with_context(entry, context, views=False)
     views = context_search_views(entry.chunks) if how.embed else ()
     return replace(entry, views=(*entry.views, *views), fingerprint=fingerprint), context
@@ -245,12 +240,6 @@ def _about_context(context: DocumentContext) -> list[str]:
         shown = ", ".join(map(str, context.cut[:_SHOWN])) + (" …" if len(context.cut) > _SHOWN else "")
         notes.append(f"sections summarised from their beginning alone: {shown}")
     return notes
-
-
-def _about_views(missing: Sequence[Degraded]) -> list[str]:
-    if not missing:
-        return []
-    return [f"views that could not be made: {len(missing)} (first: {missing[0].what}: {missing[0].why})"]
 
 
 def _about_entities(found: Entities, chunks: int) -> list[str]:

@@ -271,8 +271,7 @@ class Library(BaseLibrary):
             for group in grouped(ahead, SIDE_BY_SIDE if self._asks_models else 1):
                 if cancel is not None and cancel.is_set:
                     raise CancelledError
-                steps = [ingestion.taken(given, password) for given in group]
-                for result in run(together(steps), services):
+                for result in run(together([ingestion.taken(given, password) for given in group]), services):
                     if isinstance(result, Failed):
                         raise result.error
                     outcomes.append(result[0])

@@ -122,14 +122,8 @@ class Preparation:
 
     def fingerprint(self, content: bytes | str) -> str:
         """Return the hash of a content and of all that decides how it is cut."""
-        decides: list[object] = [
-            self.chunks,
-            self.terms,
-            self.layout,
-            self.engine or usual_engine(),
-            self.ruled_tables,
-            self.embed_tables,
-        ]
+        decides: list[object] = [self.chunks, self.terms, self.layout, self.engine or usual_engine()]
+        decides += [self.ruled_tables, self.embed_tables]
         decides += ["figures"] * self.figures  # what is left out leaves the fingerprints of older libraries alone
         decides += ["no hidden text"] * (not self.hidden_text) + ["ocr"] * self.ocr
         decides += [self.format_with_llm] * (self.format_with_llm is not None)

@@ -320,8 +320,7 @@ def train_chain_scorer(
     if fine_tune:
         if hasattr(encoder, "embed_documents"):
             raise ParameterError("encoder", type(encoder).__name__, "a sentence-transformers model, its name or path")
-        texts = run(texts_of(encoded), Services(graph=graph, cancel=cancel))
-        trained = train(texts, encoder=encoder)
+        trained = train(run(texts_of(encoded), Services(graph=graph, cancel=cancel)), encoder=encoder)
         kept: Any = trained.encoder if folder is None else str(Path(folder) / ENCODER)
         embedder: Embedder = SentenceTransformerEmbedder(kept)
     else:

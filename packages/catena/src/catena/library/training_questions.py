@@ -175,7 +175,10 @@ def read_supported_questions(
                 chunks.append(each)
             else:
                 chunks.extend(_quoted(each, where, names, ids, fetch))
-        _check_held([each for each in supporting if isinstance(each, str)], graph, where)
+        named = tuple(each for each in supporting if isinstance(each, str))
+        held = zip(named, graph.chunks_by_id(FetchById(chunk_ids=named)), strict=True)
+        if (lost := next((name for name, chunk in held if chunk is None), None)) is not None:
+            raise EvaluationError(f"{where}: there is no chunk {lost[:60]!r} in the graph")
         found.append(TrainingQuestion(question=text, supporting=tuple(dict.fromkeys(chunks))))
     if not found:
         raise EvaluationError(f"{path.name} holds no question")
@@ -208,9 +211,3 @@ def _quoted(
         inside = f"in {document!r}" if document else "in any document"
         raise EvaluationError(f"{where}: no chunk {inside} holds the quote {text[:60]!r}, or half of it")
     return chunks
-
-
-def _check_held(ids: Sequence[str], graph: Graph, where: str) -> None:
-    chunks = graph.chunks_by_id(FetchById(chunk_ids=tuple(ids)))
-    for lost in (name for name, chunk in zip(ids, chunks, strict=True) if chunk is None):
-        raise EvaluationError(f"{where}: there is no chunk {lost[:60]!r} in the graph")

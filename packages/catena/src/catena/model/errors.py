@@ -119,9 +119,8 @@ def pip_install(requirement: str) -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        from_index = not distribution("catena-core").read_text(
-            "direct_url.json"
-        )  # pip notes a folder or a file there
+        # pip notes a folder or a file there
+        from_index = not distribution("catena-core").read_text("direct_url.json")
     except PackageNotFoundError:
         from_index = False
     if from_index or not requirement.startswith("catena-"):

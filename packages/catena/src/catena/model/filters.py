@@ -422,12 +422,8 @@ def _several(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
-
-
 def _eq(value: Any, operand: Any) -> bool:
-    return any(_same(one, operand) for one in _several(value))
+    return any(bool(one == operand) and isinstance(one, bool) == isinstance(operand, bool) for one in _several(value))
 
 
 def _keyed(values: Iterable[Any]) -> frozenset[tuple[bool, Any]]:

@@ -110,9 +110,7 @@ def _plain(value: Any, name: str, depth: int) -> Any:
     if isinstance(value, Mapping):
         if strange := [field for field in value if not isinstance(field, str)]:
             raise ParameterError(f"the name of a field in {name}", strange[0], "text")
-        return {
-            str.__str__(field): _plain(each, f"{name}, field {field!r}", depth + 1) for field, each in value.items()
-        }
+        return {str.__str__(key): _plain(each, f"{name}, field {key!r}", depth + 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each, name, depth + 1) for each in value]
     return _plain(become(value), name, depth + 1)
@@ -193,10 +191,8 @@ _SHORT = 1 << 16
 
 def pack_boxes(printed: Iterable[PrintedText]) -> bytes:
     """Return where slices of a text are printed, in 16 bytes each, for `Document.printed`; none may overlap."""
-    rows = (
-        (start, end - start, *(round(10 * side) for side in sides), page)
-        for start, end, page, *sides in sorted(printed)
-    )
+    placed = sorted(printed)
+    rows = ((start, end - start, *(round(10 * side) for side in sides), page) for start, end, page, *sides in placed)
     return b"".join(_PRINTED.pack(*row) for row in rows if all(0 <= each < _SHORT for each in row[1:]))
 
 

@@ -555,8 +555,11 @@ def running_text(lines: Sequence[Line], width: float) -> list[bool]:
     margins = {edge for edge, count in edges.items() if count >= _FEWEST}
     found: list[bool] = []
     for run in runs_of(lines, _follows):
-        wide = sum(_is_filled(line, usual[line.column]) for line in run)
-        prose = wide > 0 and (len(run) > 1 or len(run[0].text.split()) >= 3 * _WORDS)
+        filled = any(  # words fill most of the column's width; labels along an axis leave white between them
+            line.x1 - line.x0 >= _WIDE * usual[line.column] and len(line.text.split()) >= _WORDS and _is_dense(line)
+            for line in run
+        )
+        prose = filled and (len(run) > 1 or len(run[0].text.split()) >= 3 * _WORDS)
         reads = prose or is_figure_caption(run[0].text) or any(_is_sentence(line, margins) for line in run)
         found += [reads] * len(run)
     return found
@@ -570,11 +573,6 @@ def _is_sentence(line: Line, margins: Set[tuple[int, int]]) -> bool:
 
 def _is_dense(line: Line) -> bool:
     return sum(span.x1 - span.x0 for span in line.spans) >= _DENSE * (line.x1 - line.x0)
-
-
-def _is_filled(line: Line, usual: float) -> bool:
-    """Tell whether words fill most of a column's width; labels along an axis leave white between them."""
-    return line.x1 - line.x0 >= _WIDE * usual and len(line.text.split()) >= _WORDS and _is_dense(line)
 
 
 def _follows(above: Line, below: Line) -> bool:

@@ -204,7 +204,9 @@ class _Reader:
         if bounds is None:
             return
         place = multiply(matrix_of(handle), base)
-        pen = _pen(handle, place)
+        _, is_lined, width = _draw_mode(handle)
+        # half the width of the line as printed
+        pen = min(_WIDEST_PEN, width / 2 * _scale(place)) if is_lined else 0.0
         window = self._seen(handle, base, bounds.grown(pen))
         if window is None:
             return
@@ -226,12 +228,6 @@ def bounds_of(handle: Any, base: Matrix) -> Box | None:
     if not raw.FPDFPageObj_GetBounds(handle, left, bottom, right, top):
         return None
     return Box(*placed(base, left.value, bottom.value, right.value, top.value))
-
-
-def _pen(handle: Any, place: Matrix) -> float:
-    """Return half the width of a path's line as printed, 0 for a path that is only filled."""
-    _, is_lined, width = _draw_mode(handle)
-    return min(_WIDEST_PEN, width / 2 * _scale(place)) if is_lined else 0.0
 
 
 def _scale(place: Matrix) -> float:

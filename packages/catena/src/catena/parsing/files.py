@@ -273,15 +273,16 @@ def parsed_pdf(events: Sequence[Mapping[str, Any]], blank: Document, name: str) 
     return parsed if not lost else replace(parsed, state="partial", notes=(*parsed.notes, *lost))
 
 
+def _unread(number: int, label: str, note: str) -> Page:
+    return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
+
+
 def _lost_figures(
     events: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | None, pages: int
 ) -> tuple[PageNote, ...]:
     """Return the pages whose figures are not all there; figures come last, so a reading that ended late lost some."""
-    notes = [
-        PageNote(page=int(event["page"]), state="text", why=str(event["why"]))
-        for event in events
-        if event["event"] == "no-figure"
-    ]
+    without = (event for event in events if event["event"] == "no-figure")
+    notes = [PageNote(page=int(each["page"]), state="text", why=str(each["why"])) for each in without]
     if failed is not None:
         reached = max((int(event["page"]) for event in events if event["event"] == "figure"), default=1)
         known = any(event["event"] == "about" for event in events)
@@ -324,11 +325,8 @@ def _parsed(pages: tuple[Page, ...], about: Mapping[str, Any], blank: Document, 
         page_labels=tuple(page.label for page in pages) if any(page.label for page in pages) else (),
         metadata=metadata,
     )  # fmt: skip
-    notes = tuple(
-        PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state])
-        for page in pages
-        if page.state != "text" or page.note
-    )
+    told = (page for page in pages if page.state != "text" or page.note)
+    notes = tuple(PageNote(page=page.number, state=page.state, why=page.note or _WHY[page.state]) for page in told)
     if problem:  # of the whole file
         notes = (PageNote(page=1, state="text", why=problem), *notes)
     partial = any(note.state != "blank" for note in notes)
@@ -347,18 +345,13 @@ def _check_some_text(pages: Sequence[Page], failed: Mapping[str, Any] | None) ->
         raise _unreadable(failed)
     states = {page.state for page in pages}
     if "failed" in states:
-        note = next(page.note for page in pages if page.state == "failed")
-        state, _, why = note.partition(": ")
+        state, _, why = next(page.note for page in pages if page.state == "failed").partition(": ")
         raise Unreadable(state, f"none of its {len(pages)} pages can be read ({why})")
     if "no-text" in states:
         what = f"none of its {len(pages)} pages has a text layer: it is a scan"
         raise Unreadable("no-text", what, "parse(path, ocr=True)")
     what = "have nothing on them that can be seen" if "text" in states else "are blank"
     raise Unreadable("empty", f"all of its {len(pages)} pages {what}")
-
-
-def _unread(number: int, label: str, note: str) -> Page:
-    return Page(number=number, width=0.0, height=0.0, lines=(), label=label, state="failed", note=note)
 
 
 def _unreadable(failed: Mapping[str, Any]) -> Unreadable:

@@ -459,7 +459,9 @@ class _Writer:
     def _begin(self, name: str) -> None:
         base = name.rstrip("*")
         if base == "document":
-            self._start()
+            self._preamble = False  # nothing that stood before is printed
+            self._frames, self._open = [], Counter()
+            self._words, self._rows, self._pictures, self._captions = [[]], [], [], []
             return
         if len(self._words) > _DEEPEST:
             return
@@ -496,12 +498,6 @@ class _Writer:
             self._words[-1].append(f"{self._theorems[base]}. ")
         elif base in known.UNSEEN_OPTIONS:
             self._skip(known.UNSEEN_OPTIONS[base])
-
-    def _start(self) -> None:
-        """Begin the body: nothing that stood before it is printed."""
-        self._preamble = False
-        self._frames, self._open = [], Counter()
-        self._words, self._rows, self._pictures, self._captions = [[]], [], [], []
 
     def _end(self, name: str) -> None:
         """End an environment and all that was left open in it; one that was never begun ends nothing."""

@@ -109,7 +109,8 @@ class Lexer:
         if mark == "\\":
             token = self._command(at)
         elif mark == "$":
-            token = self._dollar(at)
+            doubled = source.startswith("$$", at)
+            token = self._math(at, at + 2, "$$", "display") if doubled else self._math(at, at + 1, "$", "math")
         elif mark in " \t\n":
             end = _end(_SPACE, source, at)
             token = self._take("par" if source.count("\n", at, end) > 1 else "space", at, end)
@@ -191,11 +192,6 @@ class Lexer:
         elif name in {"tikzpicture", "pgfpicture", "forest"}:
             language = "latex"
         return self._take("fence", match.start(), after, self.source[start:stop], language)
-
-    def _dollar(self, at: int) -> Token:
-        if self.source.startswith("$$", at):
-            return self._math(at, at + 2, "$$", "display")
-        return self._math(at, at + 1, "$", "math")
 
     def _math(self, start: int, inside: int, closing: str, kind: str) -> Token:
         """Return a formula, which no blank line may interrupt; an opening mark without an end stays as it is."""
@@ -351,8 +347,7 @@ class Reader:
             token = self._after_space()
             if token is not None and token.source != "=":
                 self.push([token])
-            body = self.argument()
-            self._keep(known, Macro(0, None, body))
+            self._keep(known, Macro(0, None, self.argument()))
             return
         else:
             count = as_source(self.optional() or ()).strip()

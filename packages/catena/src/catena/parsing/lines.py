@@ -22,8 +22,7 @@ SAME_BASELINE = 0.01  # points: within one line programs repeat the height, up t
 
 def page_lines(runs: Sequence[Run]) -> tuple[Line, ...]:
     """Return the lines of a page in reading order; turned text comes last."""
-    upright = [run for run in runs if not run.turned]
-    blocks = reading_blocks(_joined(_once(upright)))
+    blocks = reading_blocks(_joined(_once([run for run in runs if not run.turned])))
     lines = (_line(group, block.column) for block in blocks for group in _baselines(block.runs))
     return (*lines, *(_line([run], 0) for run in runs if run.turned))  # turned: as the content stream has it
 

@@ -148,11 +148,13 @@ def _styled_title(archive: _Archive) -> str:
 def read_pptx(data: bytes) -> FileText:
     """Return slides as pages, each with the notes of its speaker."""
     found = _office(data, "pptx")
-    slides = (
-        (f"slide {number}{_hidden(slide)}", _html(slide["elements"]) + _spoken(slide.get("speaker_notes", ())))
-        for number, slide in enumerate(found["sections"], start=1)
-    )
-    return _file_text(slides, _title(found), _about(found))
+    slides: list[tuple[str, str]] = []
+    for number, slide in enumerate(found["sections"], start=1):
+        notes = slide.get("speaker_notes")
+        spoken = f"<p>Speaker notes:</p>{_html(notes)}" if notes else ""
+        slides.append((f"slide {number}{_hidden(slide)}", _html(slide["elements"]) + spoken))
+    title = str(found["metadata"].get("title") or "").strip()
+    return _file_text(slides, "" if _UNTITLED.fullmatch(title) else title, _about(found))
 
 
 def read_xlsx(data: bytes) -> FileText:
@@ -165,11 +167,8 @@ def read_xlsx(data: bytes) -> FileText:
     labels = [f"sheet {sheet['title']}{_hidden(sheet)}" for sheet in sheets]
     titles = [f"<h1>{escape(sheet['title'])}</h1>" for sheet in sheets]
     tables = ["".join(map(_sheet_html, sheet["elements"])) for sheet in sheets]
-    notes = [
-        f"{label}: {cut[1]} rows are not read, 10,000 are"
-        for label, table in zip(labels, tables, strict=True)
-        for cut in _CUT.finditer(table)
-    ]
+    cuts = ((label, cut) for label, table in zip(labels, tables, strict=True) for cut in _CUT.finditer(table))
+    notes = [f"{label}: {cut[1]} rows are not read, 10,000 are" for label, cut in cuts]
     notes += _unseen_cells(_Archive(data))
     tables = [_CUT.sub("", table) for table in tables]
     return _file_text(zip(labels, map(add, titles, tables), strict=True), None, _about(found), notes)
@@ -213,18 +212,9 @@ def _office(data: bytes, kind: Any) -> Mapping[str, Any]:
     return found
 
 
-def _title(found: Mapping[str, Any]) -> str:
-    title = str(found["metadata"].get("title") or "").strip()
-    return "" if _UNTITLED.fullmatch(title) else title
-
-
 def _about(found: Mapping[str, Any]) -> dict[str, str]:
     about = found["metadata"]
     return {name: str(about[name]) for name in ("author", "subject", "created", "modified") if about.get(name)}
-
-
-def _spoken(notes: Sequence[Mapping[str, Any]]) -> str:
-    return f"<p>Speaker notes:</p>{_html(notes)}" if notes else ""
 
 
 def _hidden(section: Mapping[str, Any]) -> str:
@@ -424,11 +414,9 @@ def read_epub(data: bytes) -> FileText:
     about = _elements(archive.read(package))
     listed = {each.given.get("id"): each.given for each in about if each.name == "item"}
     order = [listed.get(each.given.get("idref"), {}) for each in about if each.name == "itemref"]
-    paths = [
-        posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item["href"])))
-        for item in order
-        if "href" in item and "nav" not in item.get("properties", "").split()
-    ]
+    pages = (item for item in order if "href" in item and "nav" not in item.get("properties", "").split())
+    beside = posixpath.dirname(package)
+    paths = [posixpath.normpath(posixpath.join(beside, unquote(item["href"]))) for item in pages]
     kept = {"author": _first(about, "creator"), "created": _first(about, "date")}
     return _file_text(_chapters(archive, paths), _first(about, "title"), kept)
 

@@ -131,14 +131,10 @@ def glyph_font(resource: Any) -> GlyphFont:
     matrix = entry(resource, "/FontMatrix")
     if font.sub_type == "Type3" and isinstance(matrix, list) and matrix and isinstance(matrix[0], (int, float)):
         unit = abs(float(matrix[0]))
-    bullets = _WIN_ANSI_BULLETS if _base_encoding(resource) == "/WinAnsiEncoding" else frozenset[str]()
-    return GlyphFont(font, style_of(font.name, flags, weight), unit, bullets)
-
-
-def _base_encoding(resource: DictionaryObject) -> Any:
-    """Return the name of the encoding that a simple font has or changes, or None."""
     encoding = entry(resource, "/Encoding")
-    return entry(encoding, "/BaseEncoding") if isinstance(encoding, DictionaryObject) else encoding
+    base = entry(encoding, "/BaseEncoding") if isinstance(encoding, DictionaryObject) else encoding
+    bullets = _WIN_ANSI_BULLETS if base == "/WinAnsiEncoding" else frozenset[str]()
+    return GlyphFont(font, style_of(font.name, flags, weight), unit, bullets)
 
 
 class TextState(NamedTuple):
@@ -289,8 +285,7 @@ class _Interpreter:
         if matrix:
             a, b, c, d, e, f = matrix
             self._set(ctm=multiply((a, b, c, d, e, f), outside.ctm))
-        inner = dictionary(entry(form, "/Resources")) or resources
-        self.walk(form, inner, depth + 1)
+        self.walk(form, dictionary(entry(form, "/Resources")) or resources, depth + 1)
         self.state, self.line, self.text = outside, line, text
 
     def set_space(self, operands: list[Any], resources: DictionaryObject, _: int) -> None:

@@ -297,8 +297,7 @@ def _packed(body: bytes, stream: bytes) -> Iterator[tuple[int, int, bytes]]:
     if first is None:
         return
     data = _inflated(stream) if b"/FlateDecode" in body else stream
-    head = data[: int(first[1])].split()
-    places = [int(word) for word in head if word.isdigit() and len(word) < 10]
+    places = [int(word) for word in data[: int(first[1])].split() if word.isdigit() and len(word) < 10]
     starts = [int(first[1]) + place for place in places[1::2]]
     reached = 0  # places rise (7.5.7): what goes back would be read again and again
     for index, (number, start) in enumerate(zip(places[::2], starts, strict=False)):

@@ -154,11 +154,6 @@ def _target(reader: PdfReader, node: DictionaryObject, numbers: dict[int, int]) 
     y = target[at] if 0 < at < len(target) else None
     if not page or not isinstance(y, (int, float)):
         return page, None
-    return page, _from_top(reader.pages[page - 1], float(y))
-
-
-def _from_top(page: Any, y: float) -> float | None:
-    """Return a height in user space as a distance from the top edge of the page as shown."""
-    if page.rotation % 360:
-        return None
-    return round(min(max(float(page.cropbox.top) - y, 0.0), float(page.cropbox.height)), 2)
+    shown = reader.pages[page - 1]
+    top, height = float(shown.cropbox.top), float(shown.cropbox.height)
+    return page, None if shown.rotation % 360 else round(min(max(top - y, 0.0), height), 2)  # from its top edge

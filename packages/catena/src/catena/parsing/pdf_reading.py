@@ -150,8 +150,7 @@ def _table_flaw(reader: Any, data: bytes) -> str:
 
 def _tree_flaw(reader: Any, count: int) -> str:
     """Return the flaw of the list of pages where the number that it states is not the number that it has."""
-    root = reader.root_object["/Pages"]
-    stated = entry(root, "/Count")
+    stated = entry(reader.root_object["/Pages"], "/Count")
     listed = {page.indirect_reference for page in reader.pages if page.indirect_reference is not None}
     if stated != count or len(listed) < count:
         return f"it lists {len(listed)} pages, and says that they are {stated}"
@@ -287,8 +286,7 @@ def ruled_tables_of(data: bytes, password: str | None, *, wanted: bool) -> Itera
         if number > len(file.pages):
             return ()
         page = file.pages[number - 1]
-        tables = page.find_tables(_SETTINGS) if len(page.edges) <= MAX_EDGES else []
-        found = [_table(table) for table in tables]
+        found = [_table(table) for table in (page.find_tables(_SETTINGS) if len(page.edges) <= MAX_EDGES else [])]
         page.close()
         return tuple(table for table in found if len(table.rows) > 1 and len(table.rows[0]) > 1)
 

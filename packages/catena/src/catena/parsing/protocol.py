@@ -14,7 +14,7 @@ from typing import IO, Annotated, Any, Literal
 
 from annotated_types import Gt, Le
 
-from catena.model import ParseError, check_options
+from catena.model import Checked, ParseError
 
 LONGEST = 1e8  # seconds that clocks count to, three years
 MOST = 2**62  # of anything: systems and files count in 64 bits
@@ -22,7 +22,7 @@ PAGE_BYTES = 50_000  # of a text file or a web page: they take about as long to 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Checked):
     """The cost that reading one file may have; past it the file, or a page of it, ends in a named state.
 
     The time grows with the file: all of it may take `seconds + seconds_per_page * pages` of wall clock, and no step
@@ -59,9 +59,6 @@ class Limits:
         if found > most:
             said = f"it has {found:,} {what}, more than the limit of {most:,}"
             raise ParseError(source, "limit", said, f"splitting it, or Limits({what}={found})")
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def for_ocr(self) -> Limits:
         """Return the limits of a file that is read by OCR: it takes models, and seconds for each page."""

@@ -135,8 +135,7 @@ def seen_runs(
             counts[way] += len(run.text.replace(" ", ""))
         elif not run.text.isascii() and (marks := len(_NO_WIDTH.findall(run.text))):
             counts["without width"] += marks
-            text = run.text if keep else _NO_WIDTH.sub("", run.text)
-            stay.append(run._replace(text=text))
+            stay.append(run._replace(text=run.text if keep else _NO_WIDTH.sub("", run.text)))
             continue
         if keep or not way:
             stay.append(run)

@@ -219,8 +219,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
-    requests = os.fdopen(os.dup(0), "rb", buffering=0)
-    serve(requests, replies)
+    serve(os.fdopen(os.dup(0), "rb", buffering=0), replies)
 
 
 if __name__ == "__main__":

@@ -80,9 +80,8 @@ def rank_cells(question: str, ranking: Ranking, *, k: int) -> tuple[FoundCell, .
         for table in tables_of(hit.chunk)
         for cell, keys in zip(table.cells, _keys(table, timed), strict=True)
     ]
-    language = language_of(
-        [word for hit, *_ in found[:: max(1, len(found) // 50)] for word in tokenise(hit.chunk.text)]
-    )
+    some = found[:: max(1, len(found) // 50)]
+    language = language_of([word for hit, *_ in some for word in tokenise(hit.chunk.text)])
 
     @cache
     def words(*texts: str) -> frozenset[str]:

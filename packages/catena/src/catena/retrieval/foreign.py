@@ -64,9 +64,8 @@ class RoutedStore:
             raise ParameterError("routes", dict(routes), "at least one name with its route")
         for name, route in routes.items():
             if not (hasattr(route, "rank") or hasattr(route, "arank")):
-                raise ParameterError(
-                    f"routes[{name!r}]", type(route).__name__, "a route with rank(Search) -> Ranking"
-                )
+                allowed = "a route with rank(Search) -> Ranking"
+                raise ParameterError(f"routes[{name!r}]", type(route).__name__, allowed)
         self._routes = dict(routes)
         self._beside = beside
         # whoever asks this store tries again; to do so here, too, would multiply the attempts
@@ -162,15 +161,11 @@ def by_rank(ranking: Ranking, request: Search) -> Ranking:
     for hit in ranking.hits:
         first.setdefault(hit.chunk.id, hit)
     ordered = all(one.score >= other.score for one, other in pairwise(first.values()))
-    hits = (
-        Hit(
-            hit.chunk,
-            hit.score if ordered else 1.0 / rank,
-            (Provenance(route=request.route, rank=rank, score=hit.score),),
-        )
-        for rank, hit in enumerate(first.values(), start=1)
-        if request.documents is None or hit.chunk.document_id in request.documents
-    )
+    hits: list[Hit] = []
+    for rank, hit in enumerate(first.values(), start=1):
+        if request.documents is None or hit.chunk.document_id in request.documents:
+            way = Provenance(route=request.route, rank=rank, score=hit.score)
+            hits.append(Hit(hit.chunk, hit.score if ordered else 1.0 / rank, (way,)))
     return Ranking(tuple(hits), Scale.RANK, ranking.degraded, ranking.unknown).top(request.k)
 
 

@@ -111,9 +111,8 @@ class ScoreFusion:
         for route, part in (self.others or {}).items():
             name = f"others[{route!r}]"
             if route in ("dense", "lexical", "passages", "keyword"):
-                raise ParameterError(
-                    name, part, "a route that is not in the formula already: use alpha, beta, passages"
-                )
+                allowed = "a route that is not in the formula already: use alpha, beta, passages"
+                raise ParameterError(name, part, allowed)
             if not isinstance(part, tuple) or len(part) != 2 or not callable(part[1]):
                 raise ParameterError(name, part, "a weight and a function, as (0.3, by_maximum)")
             _check_weight(name, part[0])
@@ -318,10 +317,8 @@ def interleave(shares: Mapping[str, Ranking], general: Ranking) -> Ranking:
     turns = [share.hits for share in shares.values()]
     order = _turns([*turns, *(turns if len(turns) == 1 else ()), general.hits])
     found = (first.get(hit.chunk.id) or unranked(hit) for hit in order)
-    hits = (
-        Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[hit.chunk.id]))
-        for place, hit in enumerate(found, start=1)
-    )
+    numbered = enumerate(found, start=1)
+    hits = (Hit(hit.chunk, 1.0 / place, (*hit.provenance, *ways[hit.chunk.id])) for place, hit in numbered)
     return replace(general, hits=tuple(hits), scale=Scale.RANK)
 
 

@@ -115,15 +115,10 @@ class ViewCollection:
             np.maximum.at(best, self._owners[kind], scores)
         found = [(float(best[place]), self._chunks[place]) for place in np.flatnonzero(allowed & (best > -np.inf))]
         found.sort(key=lambda item: (-item[0], item[1].id))
-        ranked = request.among is None
-        hits = (
-            Hit(
-                chunk,
-                score,
-                (Provenance(route=request.route, rank=place if ranked else None, score=score, view=kind),),
-            )
-            for place, (score, chunk) in enumerate(found[: request.k], start=1)
-        )
+        hits = []
+        for place, (score, chunk) in enumerate(found[: request.k], start=1):
+            rank = place if request.among is None else None
+            hits.append(Hit(chunk, score, (Provenance(route=request.route, rank=rank, score=score, view=kind),)))
         return Ranking(tuple(hits), Scale.SIMILARITY)
 
     def _scores(self, request: Search, kind: str) -> NDArray[np.float64] | None:

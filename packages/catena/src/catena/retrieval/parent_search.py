@@ -67,8 +67,7 @@ def rank_parents(
         if parent is not None:
             way = Provenance(route=route, rank=rank, score=score, view=kind)
             hits.setdefault(parent.id, Hit(parent, score, (way,)))
-    degraded = (*found.degraded, *_told(missing))
-    return Ranking(tuple(hits.values()), found.scale, degraded).top(request.k)
+    return Ranking(tuple(hits.values()), found.scale, (*found.degraded, *_told(missing))).top(request.k)
 
 
 def _told(missing: Sequence[str]) -> tuple[Degraded, ...]:

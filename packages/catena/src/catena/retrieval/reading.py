@@ -102,8 +102,7 @@ def read_passages(
                 runs[-1][1].append(hit)
             else:
                 runs.append((chunk, [hit]))
-    joined = sorted((_joined(*run) for run in runs), key=lambda hit: -hit.score)
-    return replace(ranked, hits=tuple(joined))
+    return replace(ranked, hits=tuple(sorted((_joined(*run) for run in runs), key=lambda hit: -hit.score)))
 
 
 def _first_words(chunk: Chunk, budget: int) -> Chunk | None:
@@ -140,9 +139,7 @@ def _placed(chunks: Sequence[Chunk], passages: Mapping[str, Sequence[Chunk]]) ->
 
 def _allowed(where: Where, chunk: Chunk, passages: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """Return the passages of a chunk which a filter that the chunk obeys does not surely refuse."""
-    return tuple(
-        each for each in passages if not surely(where, {**fields_of(each), "chunk_id": chunk.id}, holds=False)
-    )
+    return tuple(one for one in passages if not surely(where, {**fields_of(one), "chunk_id": chunk.id}, holds=False))
 
 
 def rank_passages(

@@ -186,13 +186,9 @@ def in_one_request(
         if isinstance(vectors, Failed):
             return table, None, []
         vector = vectors[0]
+    weights = tuple((name, fusion.parts()[name][0]) for name in sorted(table))
     request = SearchFused(
-        query=query,
-        k=scope.k,
-        weights=tuple((name, fusion.parts()[name][0]) for name in sorted(table)),
-        vector=vector,
-        where=scope.where,
-        documents=scope.documents,
+        query=query, k=scope.k, weights=weights, vector=vector, where=scope.where, documents=scope.documents
     )
     (fused,) = yield [request]
     if isinstance(fused, Fused):

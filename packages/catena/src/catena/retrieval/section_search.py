@@ -72,27 +72,12 @@ def search_views(
     """
     how = how or ViewSearch()
     routes = partial(_routes_of, how.routes)
-    return (
-        yield from retrieve_views(
-            query,
-            views=how.views,
-            k=k,
-            rule=how.rule,
-            search=routes,
-            fusion=how.fusion,
-            depth=depth,
-            where=where,
-            on_view_error=how.on_view_error,
-        )
-    )
+    under = partial(retrieve_views, query, views=how.views, rule=how.rule, search=routes, fusion=how.fusion)
+    return (yield from under(k=k, depth=depth, where=where, on_view_error=how.on_view_error))
 
 
 def _routes_of(names: Sequence[str], kind: str) -> Mapping[str, Route]:
     """Return the routes over one kind of view."""
-    return {name: _over(name, kind) for name in names}
-
-
-def _over(name: str, kind: str) -> Route:
     # what is embedded of a chunk's own text, or of its passages, are its default vectors
-    view = DEFAULT if name == "dense" and kind in ("headed", PASSAGE) else kind
-    return of_view(ROUTES.get(name) or stored(name), view)
+    dense = DEFAULT if kind in ("headed", PASSAGE) else kind
+    return {name: of_view(ROUTES.get(name) or stored(name), dense if name == "dense" else kind) for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, zip_longest
 from math import ceil, isfinite
 from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
@@ -298,22 +299,10 @@ def retrieve_views(
     depth = max(3 * ceil(k), 30) if depth is None else depth
     if not isinstance(depth, int) or depth < k:
         raise ParameterError("depth", depth, f"an integer >= k ({k})")
-    rule.choose(
-        dict.fromkeys(kinds, Ranking((), Scale.SIMILARITY)), k
-    )  # refuses k or weights before anything is paid
-    steps = [
-        retrieve(
-            query,
-            k=depth,
-            routes=_routes(kind, search),
-            where=where,
-            fusion=fusion,
-            depth=depth,
-            on_route_error=on_view_error,
-            by_name=False,
-        )
-        for kind in kinds
-    ]
+    # refuses k or weights before anything is paid
+    rule.choose(dict.fromkeys(kinds, Ranking((), Scale.SIMILARITY)), k)
+    under = partial(retrieve, query, k=depth, where=where, fusion=fusion, depth=depth, by_name=False)
+    steps = [under(routes=_routes(kind, search), on_route_error=on_view_error) for kind in kinds]
     results = yield from asked_once(together(steps))
     rankings = {kind: _told(kind, result, on_view_error) for kind, result in zip(kinds, results, strict=True)}
     if all(isinstance(result, Failed) for result in results):

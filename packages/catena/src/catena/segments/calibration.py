@@ -339,14 +339,10 @@ def rerank(
     scores = [float(score) for reply in replies for score in reply]
     order = sorted(range(len(scores)), key=lambda place: -scores[place])  # stable: ties keep their old rank
     probabilities = _probabilities([scores[place] for place in order], calibration)
-    hits = (
-        Hit(
-            ranking.hits[place].chunk,
-            probability,
-            (*ranking.hits[place].provenance, Provenance(route=ROUTE, rank=rank, score=scores[place])),
-        )
-        for rank, (place, probability) in enumerate(zip(order, probabilities, strict=True), start=1)
-    )
+    hits: list[Hit] = []
+    for rank, (place, probability) in enumerate(zip(order, probabilities, strict=True), start=1):
+        hit, way = ranking.hits[place], Provenance(route=ROUTE, rank=rank, score=scores[place])
+        hits.append(Hit(hit.chunk, probability, (*hit.provenance, way)))
     return _first(replace(ranking, hits=tuple(hits), scale=Scale.PROBABILITY), k)
 
 
@@ -363,10 +359,8 @@ def calibrated(ranking: Ranking, calibration: Calibration) -> Ranking:
     if ranking.scale not in (Scale.SIMILARITY, Scale.NORMALIZED):
         raise ScaleError("calibration", "similarity or normalized", ranking.scale.value)
     probabilities = _probabilities([hit.score for hit in ranking.hits], calibration)
-    hits = tuple(
-        Hit(hit.chunk, probability, hit.provenance)
-        for hit, probability in zip(ranking.hits, probabilities, strict=True)
-    )
+    paired = zip(ranking.hits, probabilities, strict=True)
+    hits = tuple(Hit(hit.chunk, probability, hit.provenance) for hit, probability in paired)
     return replace(ranking, hits=hits, scale=Scale.PROBABILITY)
 
 

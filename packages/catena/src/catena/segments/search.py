@@ -127,9 +127,8 @@ def find_segments(
     found = yield from extract(rankings, params=params, count=count_tokens, header=header)
     if how.never_empty and not found.segments and any(ranking.hits for ranking in rankings):
         anything = replace(params, minimum_value=0.0)
-        found = _best_alone(
-            (yield from extract(rankings, params=anything, count=count_tokens, header=header)), params
-        )
+        many = yield from extract(rankings, params=anything, count=count_tokens, header=header)
+        found = _best_alone(many, params)
     if how.extraction is None and by_order and searched and params.minimum_value <= 0.0:
         found = yield from _filled(queries.queries[0], searched[0], found, header)
     return replace(found, asked=queries.queries, degraded=(*queries.degraded, *found.degraded))

@@ -138,9 +138,8 @@ def optimal(sequence: ChunkSequence, limits: SelectionBounds) -> tuple[SelectedS
         The segments, in order of place.
     """
     known = _as_picks(sequence, sorted((pick.start, pick.end) for pick in greedy(sequence, limits, joint=True)))
-    found = _fused(
-        sequence, limits, _as_picks(sequence, _best_disjoint(_candidates(sequence, limits), limits.budget))
-    )
+    best = _best_disjoint(_candidates(sequence, limits), limits.budget)
+    found = _fused(sequence, limits, _as_picks(sequence, best))
     least = fsum(pick.value for pick in known)
     return found if fsum(pick.value for pick in found) > least + SAME * max(1.0, least) else known
 

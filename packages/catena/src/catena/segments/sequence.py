@@ -335,12 +335,9 @@ def _worth_reading(mine: Mapping[ChunkPlace, RankedHit], params: ExtractionParam
 
 def fetched_by_place(spans: Sequence[ChunkSpan], reply: Sequence[Iterable[Chunk]]) -> dict[ChunkPlace, Chunk]:
     """Return the chunks that a store sent for the spans, by place; those not asked for are left out."""
-    return {
-        (document, chunk.position): chunk
-        for (document, first, end), chunks in zip(spans, reply, strict=False)
-        for chunk in chunks
-        if chunk.document_id == document and first <= chunk.position < end
-    }
+    fetched = ((*span, chunk) for span, chunks in zip(spans, reply, strict=False) for chunk in chunks)
+    asked = (each for name, first, end, each in fetched if each.document_id == name and first <= each.position < end)
+    return {(chunk.document_id, chunk.position): chunk for chunk in asked}
 
 
 TextSpan: TypeAlias = tuple[str, int, int]
@@ -432,10 +429,8 @@ def with_tokens(
     blank = count(BLANK_LINE)
     first = 0
     for end in valued.sequence.ends.tolist():
-        texts = [
-            between.get(place, joint(*pair))
-            for place, pair in enumerate(pairwise(valued.chunks[first:end]), first + 1)
-        ]
+        numbered = enumerate(pairwise(valued.chunks[first:end]), first + 1)
+        texts = [between.get(place, joint(*pair)) for place, pair in numbered]
         least = blank if None in texts else 0
         joints[first + 1 : end] = [max(least, count(text or "")) for text in texts]
         first = end

@@ -61,8 +61,7 @@ def check_entry(
         embedder: the model that made the vectors, named where they are wrong.
         dim: how many numbers that model declares for a vector; any where it is not given.
     """
-    problems = (*problems_of(entry), *_of_embedder(vectors, entry, embedder, dim))
-    for problem in problems:
+    for problem in (*problems_of(entry), *_of_embedder(vectors, entry, embedder, dim)):
         raise ParameterError(f"entry {entry.document.id!r}", problem, "without contradictions")
 
 
@@ -257,7 +256,6 @@ def _document(connection: sqlite3.Connection, doc: int, dim: int) -> Iterator[st
     yield from problems
     if not problems:
         stored = connection.execute("SELECT content FROM chunks WHERE doc = ? ORDER BY position", (doc,))
-        contents = contents_of(entry, vectors)
-        for position, ((content,), found) in enumerate(zip(stored, contents, strict=True)):
+        for position, ((content,), found) in enumerate(zip(stored, contents_of(entry, vectors), strict=True)):
             if content not in ("", found):  # "" in a library of an older version
                 yield f"what chunk {position} is found by is not what was stored"

@@ -24,10 +24,8 @@ def insert(connection: sqlite3.Connection, doc: int, figures: Sequence[Figure]) 
     connection.executemany(
         "INSERT OR IGNORE INTO pictures VALUES (?, ?)", ((digest, figure.png) for digest, figure in marked)
     )
-    connection.executemany(
-        "INSERT INTO figures VALUES (?, ?, ?, ?, ?)",
-        ((doc, position, figure.name, digest, body(figure)) for position, (digest, figure) in enumerate(marked)),
-    )
+    rows = ((doc, place, figure.name, digest, body(figure)) for place, (digest, figure) in enumerate(marked))
+    connection.executemany("INSERT INTO figures VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def delete(connection: sqlite3.Connection, doc: int) -> None:

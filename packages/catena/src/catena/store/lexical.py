@@ -131,9 +131,8 @@ class TantivySearcher:
         parts = [(Occur.Must, Query.boolean_query(clauses))]
         if documents is not None:
             for doc, score in zip(documents.keys.tolist(), documents.scores.tolist(), strict=True):
-                parts.append(
-                    (Occur.Should, Query.const_score_query(Query.term_query(self._schema, "of", doc), score))
-                )
+                term = Query.term_query(self._schema, "of", doc)
+                parts.append((Occur.Should, Query.const_score_query(term, score)))
         if few is not None:
             among = Query.term_set_query(self._schema, "key", few.tolist())
             parts.append((Occur.Must, Query.const_score_query(among, 0.0)))
@@ -248,9 +247,9 @@ def _document_rows(connection: sqlite3.Connection, docs: Iterable[int]) -> Itera
 
 
 def _keys(connection: sqlite3.Connection, kind: str) -> list[int]:
-    return sorted(
-        document_versions(connection) if kind == WHOLE else (key for key, *_ in view_rows(connection, kind))
-    )
+    if kind == WHOLE:
+        return sorted(document_versions(connection))
+    return sorted(key for key, *_ in view_rows(connection, kind))
 
 
 def in_memory(connection: sqlite3.Connection, kind: str, generation: int, folder: Path) -> TantivySearcher:

@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HEADER = ("title", "source", "media_type", "page_starts", "page_labels", "metadata")
 _SECTION = ("id", "level", "title", "path", "start", "body_start", "end", "tree_end", "parent")
 _CHUNK = ("position", "start", "end", "kind", "path", "section", "pages", "lines", "metadata")
 OF_DAMAGE = (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -94,21 +95,18 @@ def _read(connection: sqlite3.Connection, doc: int) -> Entry:
     ):
         all_of(str, term)
         terms[key].append(term)
+    written = list(views) if order is None else json.loads(order)
+    if sorted(written) != list(views):
+        raise ValueError(f"{len(written)} views are ordered, {len(views)} are there")
     return Entry(
         document=replace(_document(document_id, kept, to_text(raw)), printed=_unpacked(printed)),
         sections=tuple(_section(document_id, position, body) for position, (body,) in enumerate(sections)),
         chunks=tuple(chunks.values()),
-        views=tuple(views.values()) if order is None else _ordered(views, json.loads(order)),
+        views=tuple(views[view] for view in written),
         terms=tuple(map(tuple, terms.values())) if kept["has_terms"] else (),
         fingerprint=fingerprint,
         left_out=tuple(kept.get("left_out", ())),
     )
-
-
-def _ordered(views: Mapping[int, View], order: Sequence[int]) -> tuple[View, ...]:
-    if sorted(order) != list(views):
-        raise ValueError(f"{len(order)} views are ordered, {len(views)} are there")
-    return tuple(views[view] for view in order)
 
 
 def vectors(connection: sqlite3.Connection, doc: int, dim: int) -> ViewVectors:
@@ -238,9 +236,8 @@ def names_of(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
 
 def document_versions(connection: sqlite3.Connection) -> dict[int, int]:
     """Return document key -> a number that another version of the document does not have."""
-    return {
-        doc: zlib.crc32(header.encode()) for doc, header in connection.execute("SELECT doc, header FROM documents")
-    }
+    rows = connection.execute("SELECT doc, header FROM documents")
+    return {doc: zlib.crc32(header.encode()) for doc, header in rows}
 
 
 def has_view(connection: sqlite3.Connection, kind: str) -> bool:
@@ -259,15 +256,9 @@ def fields(connection: sqlite3.Connection) -> list[tuple[int, dict[str, Any]]]:
 
 def _fields(chunk_id: str, document_id: str, header: dict[str, Any], body: list[Any]) -> dict[str, Any]:
     _, _, _, kind, path, _, pages, _, metadata, *labels = body
-    reserved = {
-        "document_id": document_id,
-        "chunk_id": chunk_id,
-        "title": header["title"],
-        "source": header["source"],
-        "kind": kind,
-        "path": path,
-    }
-    return {**header["metadata"], **metadata, **reserved, **page_fields(pages, *labels)}
+    own = {"document_id": document_id, "chunk_id": chunk_id, "kind": kind, "path": path}
+    shown = {name: header[name] for name in ("title", "source")}
+    return {**header["metadata"], **metadata, **own, **shown, **page_fields(pages, *labels)}
 
 
 def removed_since(connection: sqlite3.Connection, generation: int) -> list[int]:
@@ -289,12 +280,7 @@ def header(entry: Entry) -> str:
     document = entry.document
     return json.dumps(
         {
-            "title": document.title,
-            "source": document.source,
-            "media_type": document.media_type,
-            "page_starts": document.page_starts,
-            "page_labels": document.page_labels,
-            "metadata": document.metadata,
+            **{name: getattr(document, name) for name in _HEADER},
             "has_terms": bool(entry.terms),
             **({"left_out": entry.left_out} if entry.left_out else {}),
             "digest": _digest(entry),
@@ -321,16 +307,9 @@ def _digest(entry: Entry) -> str:
 
 
 def _document(document_id: str, header: dict[str, Any], text: str) -> Document:
-    return Document(
-        id=document_id,
-        text=text,
-        title=header["title"],
-        source=header["source"],
-        media_type=header["media_type"],
-        page_starts=tuple(header["page_starts"]),
-        page_labels=tuple(header["page_labels"]),
-        metadata=_metadata(header["metadata"]),
-    )
+    kept = {name: header[name] for name in _HEADER}
+    kept |= {name: tuple(kept[name]) for name in ("page_starts", "page_labels")}
+    return Document(id=document_id, text=text, **{**kept, "metadata": _metadata(kept["metadata"])})
 
 
 def section_body(section: Section) -> str:

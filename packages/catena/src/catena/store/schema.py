@@ -289,9 +289,8 @@ class WriterLock:
         try:
             connection = sqlite3.connect(self._file, timeout=self._timeout, isolation_level=None)
         except sqlite3.Error as error:
-            raise LibraryError(
-                str(self._folder), f"the lock file cannot be opened ({error})", "leave to write there, or a copy"
-            ) from None
+            do_next = "leave to write there, or a copy"
+            raise LibraryError(str(self._folder), f"the lock file cannot be opened ({error})", do_next) from None
         with closing(connection):
             try:
                 connection.execute("BEGIN EXCLUSIVE")

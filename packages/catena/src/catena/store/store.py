@@ -238,9 +238,7 @@ class LibraryStore:
                 if old is not None and entry.fingerprint and entry.fingerprint == _fingerprint(connection, old):
                     continue
                 written.append(self._write(connection, entry, vectors, generation))
-            moved = [
-                name for outcome in outcomes for name in outcome.moved_from if _key(connection, name) is not None
-            ]
+            moved = [name for each in outcomes for name in each.moved_from if _key(connection, name) is not None]
             for name in dict.fromkeys(moved):
                 self._delete(connection, name, generation)
             listing.record(connection, outcomes)
@@ -324,9 +322,8 @@ class LibraryStore:
             LibraryError: no chunk has this id.
         """
         with self._connections.reading() as (connection, _):
-            row = connection.execute(
-                "SELECT chunk FROM chunks WHERE id = ?", (records.name_asked(chunk_id),)
-            ).fetchone()
+            select, asked = "SELECT chunk FROM chunks WHERE id = ?", (records.name_asked(chunk_id),)
+            row = connection.execute(select, asked).fetchone()
             if row is None:
                 raise LibraryError(str(self.path), f"it holds no chunk {chunk_id!r}")
             return records.chunks_of(connection, row)[row[0]]

@@ -115,7 +115,8 @@ class VectorSearcher:
             at = np.searchsorted(keys, allowed)
             at = at[keys[np.minimum(at, len(keys) - 1)] == allowed] if len(keys) else at[:0]
             keys, counts = keys[at], counts[at]
-            rows, starts = _ranges(rows, starts[at], counts)
+            begins = np.cumsum(counts) - counts  # the rows of these chunks, one range after the other
+            rows, starts = rows[np.repeat(starts[at] - begins, counts) + np.arange(counts.sum())], begins
         in_base = rows < len(self._base)
         scores = np.concatenate(
             [_dots(self._base, rows[in_base], vector), _dots(self._tail, rows[~in_base] - len(self._base), vector)]
@@ -181,8 +182,7 @@ class VectorMatrix:
         try:
             cleared(self.folder)
             Manifest(generation=generation, made=MADE, files={}, writing=True).write(self.folder)
-            empty = np.empty((0, dim), np.float32)
-            parts = [empty, *(part.matrix for part in rows.values())]
+            parts = [np.empty((0, dim), np.float32), *(part.matrix for part in rows.values())]
             np.save(self.folder / "matrix.npy", np.concatenate(parts), allow_pickle=False)
             keys = [np.empty(0, np.int64), *(part.keys for part in rows.values())]
             np.save(self.folder / "rows.npy", np.concatenate(keys), allow_pickle=False)
@@ -224,10 +224,8 @@ class VectorMatrix:
         if Manifest.read(self.folder) != manifest or stored.shape != (len(keys), dim):
             return None
         ends = list(accumulate(count for _, count in kinds))
-        base = {
-            kind: Rows(keys[end - count : end], stored[end - count : end])
-            for (kind, count), end in zip(kinds, ends, strict=True)
-        }
+        paired = zip(kinds, ends, strict=True)
+        base = {kind: Rows(keys[end - count : end], stored[end - count : end]) for (kind, count), end in paired}
         gone = np.array(removed_since(connection, manifest.generation), np.int64)
         return VectorSearchers(generation, base, _read(connection, dim, since=manifest.generation), gone, dim)
 
@@ -235,14 +233,6 @@ class VectorMatrix:
 def in_memory(connection: sqlite3.Connection, generation: int, dim: int) -> VectorSearchers:
     """Return all vectors read from the truth, for a library on a folder that cannot be written."""
     return VectorSearchers(generation, _read(connection, dim, since=-1), {}, np.empty(0, np.int64), dim)
-
-
-def _ranges(
-    rows: NDArray[np.int64], starts: NDArray[np.int64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of some ranges [start, start + count), one range after the other, and where each now begins."""
-    begins = np.cumsum(counts) - counts
-    return rows[np.repeat(starts - begins, counts) + np.arange(counts.sum())], begins
 
 
 def _dots(matrix: NDArray[np.float32], rows: NDArray[np.int64], vector: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -43,17 +43,16 @@ def write(connection: sqlite3.Connection, entry: Entry, vectors: ViewVectors, *,
     placed = {key: tuple(place) for key, _, *place in before}
     now = ((key, _placed(doc, entry.chunks[at])) for at, key in kept.items())
     _move(connection, [(key, *place) for key, place in now if place != placed[key]], generation)
-    first = _next_chunk(connection)
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    first = int(row[0]) + 1 if row else 1
     added = [at for at in range(len(entry.chunks)) if at not in kept]
     keys = {at: first + number for number, at in enumerate(added)}
     rows = ((key, entry.chunks[at], contents[at]) for at, key in keys.items())
+    bodies = ((key, *_placed(doc, c), records.to_bytes(c.text), content) for key, c, content in rows)
     connection.executemany(
-        "INSERT INTO chunks (chunk, id, doc, position, body, text, generation, content, placed)"
+        "INSERT INTO chunks (chunk, id, doc, position, body, text, content, generation, placed)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (key, *_placed(doc, c), records.to_bytes(c.text), generation, content, generation)
-            for key, c, content in rows
-        ),
+        ((*each, generation, generation) for each in bodies),
     )
     _write_content(connection, entry, vectors, keys)
     if before:
@@ -102,10 +101,8 @@ def _write_document(connection: sqlite3.Connection, entry: Entry) -> int:
     )
     doc = int(connection.execute("SELECT doc FROM documents WHERE id = ?", (document.id,)).fetchone()[0])
     connection.execute("DELETE FROM sections WHERE doc = ?", (doc,))
-    connection.executemany(
-        "INSERT INTO sections VALUES (?, ?, ?)",
-        ((doc, section.position, records.section_body(section)) for section in entry.sections),
-    )
+    bodies = ((doc, section.position, records.section_body(section)) for section in entry.sections)
+    connection.executemany("INSERT INTO sections VALUES (?, ?, ?)", bodies)
     figures.delete(connection, doc)
     figures.insert(connection, doc, entry.figures)
     return doc
@@ -160,26 +157,17 @@ def _write_content(
         "INSERT INTO views (chunk, kind, text, made) VALUES (?, ?, ?, ?)",  # NULL stands for the chunk's own text
         ((key, v.kind, None if v.text == text else records.to_bytes(v.text), v.made) for v, key, text in found),
     )
-    connection.executemany(
-        "INSERT INTO vectors (chunk, kind, digest, vector) VALUES (?, ?, ?, ?)",
-        ((keys[at], kind, name, row) for at, kind, name, row in _rows(vectors) if at in keys),
-    )
-    connection.executemany(
-        "INSERT INTO terms VALUES (?, ?, ?)",
-        (
-            (keys[at], position, term)
-            for at, terms in enumerate(entry.terms)
-            if at in keys
-            for position, term in enumerate(terms)
-        ),
-    )
+    rows = ((keys[at], kind, name, row) for at, kind, name, row in _rows(vectors) if at in keys)
+    connection.executemany("INSERT INTO vectors (chunk, kind, digest, vector) VALUES (?, ?, ?, ?)", rows)
+    listed = ((keys[at], terms) for at, terms in enumerate(entry.terms) if at in keys)
+    terms = ((key, position, term) for key, terms in listed for position, term in enumerate(terms))
+    connection.executemany("INSERT INTO terms VALUES (?, ?, ?)", terms)
 
 
 def _rows(vectors: ViewVectors) -> Iterable[tuple[int, str, str, bytes]]:
     """Return (place of the chunk, kind, digest, float32 numbers) of each vector."""
     names = vectors.digests or ("",) * len(vectors.kinds)
-    rows = (row.tobytes() for row in vectors.rows)
-    return zip(vectors.chunks, vectors.kinds, names, rows, strict=True)
+    return zip(vectors.chunks, vectors.kinds, names, (row.tobytes() for row in vectors.rows), strict=True)
 
 
 def _view_order(connection: sqlite3.Connection, doc: int, entry: Entry) -> str | None:
@@ -191,8 +179,3 @@ def _view_order(connection: sqlite3.Connection, doc: int, entry: Entry) -> str |
         keys[chunk_id].append(view)
     order = [keys[view.chunk_id].popleft() for view in entry.views]
     return None if order == sorted(order) else json.dumps(order)
-
-
-def _next_chunk(connection: sqlite3.Connection) -> int:
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-    return int(row[0]) + 1 if row else 1

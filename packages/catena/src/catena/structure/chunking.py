@@ -239,15 +239,9 @@ def cut_sections(
         or [each for each in seen if each[0].level]
         or seen
     )
-    return assemble(
-        document,
-        (
-            ChunkSpan(
-                section.start, section.end, _kind(text, section, within), section, heading_metadata(text, section)
-            )
-            for section, within, _ in chosen
-        ),
-    )
+    kinds = ((section, _kind(text, section, within)) for section, within, _ in chosen)
+    spans = (ChunkSpan(one.start, one.end, kind, one, heading_metadata(text, one)) for one, kind in kinds)
+    return assemble(document, spans)
 
 
 def _visible(text: str, section: Section, blocks: Sequence[Block]) -> int:
@@ -256,15 +250,10 @@ def _visible(text: str, section: Section, blocks: Sequence[Block]) -> int:
     unseen = sum(
         _inked(text[block.start : block.end])
         for block in blocks
-        if block.start >= section.body_start and _is_unseen(text, block)
+        if block.start >= section.body_start
+        and (block.kind == "rule" or (block.kind == "html" and _COMMENTS.fullmatch(text, block.start, block.end)))
     )
     return _inked(body) - unseen
-
-
-def _is_unseen(text: str, block: Block) -> bool:
-    if block.kind == "html":
-        return bool(_COMMENTS.fullmatch(text, block.start, block.end))
-    return block.kind == "rule"
 
 
 def _inked(text: str) -> int:
@@ -304,11 +293,8 @@ def cut_fixed(
     text = document.text
     if sections is None:
         return assemble(document, (ChunkSpan(*span) for span in _sentences(text, (0, len(text)), tokens, count)))
-    pieces = (
-        ChunkSpan(start, end, "text", section, heading_metadata(text, section))
-        for section in sections
-        for start, end in _sentences(text, (section.start, section.end), tokens, count)
-    )
+    cut = ((one, span) for one in sections for span in _sentences(text, (one.start, one.end), tokens, count))
+    pieces = (ChunkSpan(*span, "text", one, heading_metadata(text, one)) for one, span in cut)
     return assemble(document, pieces)
 
 

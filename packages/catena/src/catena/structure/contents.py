@@ -316,7 +316,8 @@ def _levelled(
         says = numbered_title(heading.title)
         if start in named:
             depth = named[start][1]
-            level = depth + shift if depth else _own(heading.level, usual, shift)
+            own = usual.get(heading.level, set()) if heading.level else {1 + shift}
+            level = depth + shift if depth else min(own) if len(own) == 1 else heading.level
             entry = (heading.level, level, says)
         else:
             level = _unlisted(heading.level, says, entry, usual)
@@ -339,13 +340,6 @@ def _shift(
             break
         before = max(before, heading.level)
     return before
-
-
-def _own(level: int, usual: Mapping[int, set[int]], shift: int) -> int:
-    """Return the level of an entry whose depth the table does not say."""
-    if not level:
-        return 1 + shift
-    return min(usual[level]) if len(usual.get(level, ())) == 1 else level
 
 
 def _unlisted(
@@ -436,9 +430,8 @@ def align(
             if form.words in wanted and place not in by_words[form.words][-1:]:
                 by_words[form.words].append(place)
         if place.heading.level:
-            anchor = (
-                _NOT_IN_ANCHORS.sub("", folded(place.heading.title)).strip().replace(" ", "-")
-            )  # as code hosts have it
+            # as code hosts have it
+            anchor = _NOT_IN_ANCHORS.sub("", folded(place.heading.title)).strip().replace(" ", "-")
             by_anchor[anchor].append(place)
     turns: Counter[tuple[str, ...]] = Counter()
     rows: list[list[tuple[int, _TitlePlace]]] = []
@@ -463,18 +456,14 @@ def _lines(text: str, blocks: Sequence[Block], media_type: str, ends: Set[str]) 
                 if end - start > _LONGEST or _end(lines[last]) not in ends:
                     continue
                 if whole or last == index or not first_only:
-                    title = " ".join(lines[index : last + 1])
-                    yield _place(text, start, end, title, alone=whole and block.kind == "paragraph")
+                    title = plain_title(" ".join(lines[index : last + 1]))
+                    heading = SectionHeading(start, next_line(text, end), 0, title)
+                    yield _TitlePlace(heading, numbered_title(title), whole and block.kind == "paragraph")
 
 
 def _end(title: str) -> str:
     """Return the last letters of a title: comparing them first spares reading most lines."""
     return _NO_LETTERS.sub("", folded(title[-40:]))[-3:]
-
-
-def _place(text: str, start: int, end: int, line: str, *, alone: bool) -> _TitlePlace:
-    title = plain_title(line)
-    return _TitlePlace(SectionHeading(start, next_line(text, end), 0, title), numbered_title(title), alone)
 
 
 def _forms(title: str) -> Iterator[NumberedTitle]:

@@ -34,9 +34,8 @@ from catena.text.words import count_tokens
 Border: TypeAlias = Literal["heading", "paragraph", "inside"]
 _BLOCK = 2_048  # borders at once: what is computed for them fits a processor's cache
 _NO_DIRECTION = 1e-12
-_BreakValue: TypeAlias = tuple[
-    int, float
-]  # minus the number of short segments, and the sum of gains: larger is better
+# minus the number of short segments, and the sum of gains: larger is better
+_BreakValue: TypeAlias = tuple[int, float]
 
 
 class TextUnit(NamedTuple):
@@ -181,8 +180,7 @@ def _spans(
     gains = preferred - options.sensitivity - (preferred.mean() if len(preferred) else 0.0)
     sizes = [unit.end - unit.start for unit in part]
     breaks = best_breaks(gains.tolist(), sizes, shortest=options.shortest, longest=options.longest)
-    starts = [part[0].start, *(part[index].start for index in breaks), part[-1].end]
-    return list(pairwise(starts))
+    return list(pairwise([part[0].start, *(part[index].start for index in breaks), part[-1].end]))
 
 
 def dissimilarities(vectors: NDArray[np.float32], *, reach: int) -> NDArray[np.float64]:

@@ -159,20 +159,16 @@ def _candidates(text: str, blocks: Sequence[Block]) -> Iterator[_NumberedHeading
         above, below = text[ends[index] : block.start], text[block.end : starts[index + 1]]
         alone = len(lines) == 1 and _apart(above, first=index == 0) and _apart(below, first=index == len(blocks) - 1)
         for line, offset in zip(lines, offsets, strict=False):
-            start = block.start + offset
-            if len(line) <= _LONGEST and (heading := _heading(line, start, alone=alone)):
-                yield heading
+            start, title = block.start + offset, " ".join(line.split())
+            if len(line) > _LONGEST or not title or title.endswith(_SENTENCE_END):
+                continue
+            if found := _ranked(title, alone=alone):
+                yield _NumberedHeading(start, start + len(line), found[0], title, found[1])
 
 
 def _apart(gap: str, *, first: bool) -> bool:
     """Return whether a blank line, or an end of the text, is between two blocks."""
     return first or len(split_lines(gap + ".").texts) > 2
-
-
-def _heading(line: str, start: int, *, alone: bool) -> _NumberedHeading | None:
-    title = " ".join(line.split())
-    found = None if not title or title.endswith(_SENTENCE_END) else _ranked(title, alone=alone)
-    return _NumberedHeading(start, start + len(line), found[0], title, found[1]) if found else None
 
 
 def _ranked(title: str, *, alone: bool) -> tuple[int, tuple[int, ...]] | None:

@@ -63,8 +63,11 @@ def passages_of(
         raise ParameterError("max_tokens", max_tokens, "an integer >= 1")
     if count(chunk.text) <= max_tokens:
         return (replace(chunk, position=0),)
+    media_type = document.media_type if document is not None else "text/markdown"
+    alone = Document(id=chunk.document_id, text=chunk.text, media_type=media_type)
+    sections = [replace(section, path=chunk.path) for section in tree_of(alone, [])]
     lengths = ChunkOptions(max_tokens=max_tokens, min_tokens=min(_SHORTEST, max_tokens))
-    found = cut(*_alone(chunk, document), options=lengths, count=count)
+    found = cut(alone, sections, options=lengths, count=count)
     return tuple(_placed(chunk, passage, document) for passage in found)
 
 
@@ -142,13 +145,6 @@ def passage_views(
             document, searchable(passages_of(chunk, max_tokens=max_tokens, count=count, document=document))
         )
     )
-
-
-def _alone(chunk: Chunk, document: Document | None) -> tuple[Document, list[Section]]:
-    """Return a chunk as a document of one section: what another chunker tore apart is not put together again."""
-    media_type = document.media_type if document is not None else "text/markdown"
-    alone = Document(id=chunk.document_id, text=chunk.text, media_type=media_type)
-    return alone, [replace(section, path=chunk.path) for section in tree_of(alone, [])]
 
 
 def _placed(chunk: Chunk, passage: Chunk, document: Document | None) -> Chunk:
@@ -231,17 +227,9 @@ def prose(
         One tuple per section, in order.
     """
     divided = by_section(sections, blocks_of(document) if blocks is None else blocks)
-    return tuple(
-        tuple(
-            sentence
-            for block in inside
-            if block.kind in {"paragraph", "item"}
-            for sentence in _sentences(
-                document.text, max(block.start, section.body_start), min(block.end, section.end)
-            )
-        )
-        for section, inside in divided
-    )
+    prose = ((section, [b for b in inside if b.kind in {"paragraph", "item"}]) for section, inside in divided)
+    spans = ([(max(b.start, section.body_start), min(b.end, section.end)) for b in own] for section, own in prose)
+    return tuple(tuple(each for span in own for each in _sentences(document.text, *span)) for own in spans)
 
 
 def _sentences(text: str, start: int, end: int) -> list[str]:

@@ -170,8 +170,7 @@ def repair(
     found = _started(found, first_line, note)
     found = _ordered(found, note)
     found = _inside(found, first_line, last_line, note)
-    found = _distinct(found, note)
-    tiles = _tiled(found, first_line, last_line, note)
+    tiles = _tiled(_distinct(found, note), first_line, last_line, note)
     if not tiles:
         note("empty", None, f"{len(answer)} sections, none of use", "one section")
         tiles = [(None, "", first_line, last_line)]

@@ -470,8 +470,7 @@ def planned_answer(request: Complete) -> Completion:
     if found is None:
         return Completion(text="[]")
     first, last = int(found[1]), int(found[2])
-    border = max(first, last - (last - first) // 5)
-    starts = sorted({first, border})
+    starts = sorted({first, max(first, last - (last - first) // 5)})
     return Completion(text=json.dumps([{"title": "A section of the document", "start": start} for start in starts]))
 
 

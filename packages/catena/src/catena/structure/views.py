@@ -51,8 +51,7 @@ _LINE = re.compile(r"(?P<title>[^\r\n]*)(?:\r\n?|\n|\Z)")
 
 def searchable(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """Return the chunks worth finding: all but bare headings, or all where there is nothing else."""
-    kept = tuple(chunk for chunk in chunks if not chunk.metadata.get(HEADING_ONLY))
-    return kept or tuple(chunks)
+    return tuple(chunk for chunk in chunks if not chunk.metadata.get(HEADING_ONLY)) or tuple(chunks)
 
 
 def raw_views(chunks: Sequence[Chunk]) -> tuple[View, ...]:
@@ -273,9 +272,7 @@ def mark_figures(document: Document, chunks: Sequence[Chunk]) -> tuple[Chunk, ..
 
 def _has_other_image(text: str, chunk: Chunk, link: Link) -> bool:
     """Return whether a chunk of a figure shows an image that is none of ours, or follows one."""
-    return any(
-        match.start() != link.start for match in _IMAGE.finditer(text, max(chunk.start, link.start), chunk.end)
-    )
+    return any(each.start() != link.start for each in _IMAGE.finditer(text, max(chunk.start, link.start), chunk.end))
 
 
 def figure_views(

@@ -55,8 +55,7 @@ def report_of_embedder(subject: EmbedderSubject, *, blocking_detector: Detector 
         return _all(s.embed), list(s.embed_query(TEXTS[0]))
 
     async def work() -> tuple[list[list[float]], list[float]]:
-        vectors = await s.aembed(list(TEXTS))
-        return [list(vector) for vector in vectors], list(await s.aembed_query(TEXTS[0]))
+        return [list(vector) for vector in await s.aembed(list(TEXTS))], list(await s.aembed_query(TEXTS[0]))
 
     checks: dict[str, Check | None] = {
         "shape": lambda: _shape(s),
@@ -90,9 +89,7 @@ def _shape(subject: EmbedderSubject) -> Iterator[str]:
 
 
 def _numbers(subject: EmbedderSubject) -> Iterator[str]:
-    if not all(
-        type(number) is float and math.isfinite(number) for vector in _all(subject.embed) for number in vector
-    ):
+    if not all(type(each) is float and math.isfinite(each) for vector in _all(subject.embed) for each in vector):
         yield "a vector holds something else than finite floats, which stores refuse"
 
 

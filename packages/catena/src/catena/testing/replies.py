@@ -66,8 +66,7 @@ class ReplyShape:
 def reply_shapes(*kinds: Kind) -> tuple[ReplyShape, ...]:
     """Return the shapes of these kinds, or all."""
     rows = json.loads((files("catena.testing") / "reply_shapes.json").read_text(encoding="utf-8"))
-    shapes = (ReplyShape(**row) for row in rows)
-    return tuple(shape for shape in shapes if not kinds or shape.kind in kinds)
+    return tuple(shape for shape in (ReplyShape(**row) for row in rows) if not kinds or shape.kind in kinds)
 
 
 def _plain(answer: Any) -> str:

@@ -50,8 +50,7 @@ async def problems_of_async_store(store: Store, query: str, vector: Any) -> tupl
 
 def _of_route(store: Store, asked: Search) -> Iterator[str]:
     def found(**changes: Any) -> tuple[Hit, ...]:
-        step = _searched(replace(asked, **changes))
-        return run(step, Services(store=store)).hits
+        return run(_searched(replace(asked, **changes)), Services(store=store)).hits
 
     hits = found()
     if not hits:

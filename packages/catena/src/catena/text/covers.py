@@ -117,8 +117,7 @@ def read_cover(lines: Sequence[str]) -> Cover:
     company = _company(lines, named) or (headline["name"] if headline else "")
     if not (form or company):
         return Cover()
-    text = " ".join(lines)
-    ended = _ENDED.search(text)
+    ended = _ENDED.search(" ".join(lines))
     day = ended or next((match for line in lines if (match := _ALONE.fullmatch(line))), None)
     said = map(_period, headline.group("said", "for_it")) if headline else ()
     return Cover(

@@ -65,11 +65,8 @@ class TermMatcher:
         """
         if self._automaton is None:
             return []
-        spans = [
-            (start, -end)
-            for start, end, _ in self._automaton.find_overlapping(normal)
-            if is_border(normal, start) and is_border(normal, end)
-        ]
+        found = [(start, end) for start, end, _ in self._automaton.find_overlapping(normal)]
+        spans = [(start, -end) for start, end in found if is_border(normal, start) and is_border(normal, end)]
         return [(start, -minus_end) for start, minus_end in sorted(spans)]
 
 

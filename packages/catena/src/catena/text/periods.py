@@ -87,8 +87,7 @@ _PERIOD = re.compile(
 
 def periods_in(text: str) -> tuple[Period, ...]:
     """Return the periods that a text names, each once, in the order of their first places; in time linear in it."""
-    found = map(_read, _PERIOD.finditer(_MARK.sub("", text.lower())))
-    return tuple(dict.fromkeys(filter(None, found)))
+    return tuple(dict.fromkeys(filter(None, map(_read, _PERIOD.finditer(_MARK.sub("", text.lower()))))))
 
 
 _LENGTH = re.compile(

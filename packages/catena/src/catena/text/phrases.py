@@ -113,7 +113,8 @@ def names_in(text: str, *, titles: Sequence[str] = ()) -> tuple[str, ...]:
     phrases = dict.fromkeys((*titles, *map(" ".join, named_phrases(text))))
     names = dict.fromkeys(filter(None, map(name_of, phrases)))
     if len(names) < MOST_NAMES:
-        ends = _INNER | _joining_words_of(titles)
+        titled = (word for title in titles for place, word in enumerate(title.split()) if not place or word.islower())
+        ends = _INNER | _JOINING.intersection(map(str.lower, titled))
         long = [name.split(" ") for name in names if name.count(" ") > 1]
         names |= dict.fromkeys(part for words in long for part in _parts(words, ends))
     return tuple(islice(names, MOST_NAMES))
@@ -136,12 +137,6 @@ def without_parenthesis(title: str) -> str:
     """Return a title without a parenthesis at its end, if that leaves words: "Battery (electricity)" is "Battery"."""
     bare = _PARENTHESIS.sub("", title)
     return " ".join((bare if any(map(str.isalnum, bare)) else title).split())
-
-
-def _joining_words_of(titles: Sequence[str]) -> frozenset[str]:
-    """Return the joining words that titles print small or begin with."""
-    words = (word for title in titles for place, word in enumerate(title.split()) if not place or word.islower())
-    return _JOINING.intersection(map(str.lower, words))
 
 
 def _parts(words: Sequence[str], ends: Set[str]) -> Iterator[str]:
@@ -241,7 +236,8 @@ def keywords_of(text: str, *, count: int = COUNT, but: Iterable[str] = ()) -> tu
             is no keyword.
     """
     left_out = {name_of(title) for each in but for title in (each, without_parenthesis(each))}
-    weights = _of_names(text)
+    places = Counter(map(name_of, map(" ".join, named_phrases(text))))
+    weights = {term: _NAMED * _weight(len(term), times) for term, times in places.items()}
     small = sorted(_of_small_words(text), key=itemgetter(1), reverse=True)[: 2 * count + len(left_out)]
     for term, weight in (*small, *_of_ideographs(text)):
         weights.setdefault(name_of(term), weight)
@@ -262,15 +258,9 @@ def _best(weights: Mapping[str, float], count: int) -> Iterator[str]:
             yield term
 
 
-def _of_names(text: str) -> dict[str, float]:
-    places = Counter(map(name_of, map(" ".join, named_phrases(text))))
-    return {term: _NAMED * _weight(len(term), times) for term, times in places.items()}
-
-
 def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
     """Yield the words that begin with no capital and are no stop words, and the pairs of them that occur twice."""
-    found = (_ASCII_RUN_OF_WORDS if text.isascii() else _RUN_OF_WORDS).findall(text)
-    runs = [run.split(" ") for run in found]
+    runs = [run.split(" ") for run in (_ASCII_RUN_OF_WORDS if text.isascii() else _RUN_OF_WORDS).findall(text)]
     places = Counter(chain.from_iterable(runs))
     language = language_of(tuple(places))
     stops = stop_words()[language] if language else frozenset[str]()
@@ -289,12 +279,8 @@ def _of_small_words(text: str) -> Iterator[tuple[str, float]]:
 def _of_ideographs(text: str) -> Iterator[tuple[str, float]]:
     """Yield the runs of characters that a script without spaces repeats; whole short runs where it repeats none."""
     runs = () if text.isascii() else _IDEOGRAPHS.findall(text)
-    places = Counter(
-        run[start : start + length]
-        for run in runs
-        for length in range(2, _LONGEST_GRAM + 1)
-        for start in range(len(run) - length + 1)
-    )
+    sized = ((run, length) for run in runs for length in range(2, _LONGEST_GRAM + 1))
+    places = Counter(run[at : at + length] for run, length in sized for at in range(len(run) - length + 1))
     again = {gram: times for gram, times in places.items() if times > 1}
     inside = {part for gram, times in again.items() for part in (gram[1:], gram[:-1]) if again.get(part) == times}
     terms = {gram: times for gram, times in again.items() if gram not in inside}

@@ -150,14 +150,9 @@ def cuts_at(source: Wording, start: int, end: int) -> list[Cut]:
 
 def what_is_cut(source: Wording, cuts: Sequence[Cut], start: int, end: int) -> tuple[Difference, ...]:
     """Return the part of each cut value that is left in the slice, and the whole value."""
-    return tuple(
-        Difference(
-            source.text[slice(*source.span(max(cut.start, start), min(cut.end, end)))],
-            source.text[slice(*source.span(cut.start, cut.end))],
-        )
-        for cut in cuts
-        if cut.value
-    )
+    spans = [((max(cut.start, start), min(cut.end, end)), (cut.start, cut.end)) for cut in cuts if cut.value]
+    parts = ([source.text[slice(*source.span(*span))] for span in both] for both in spans)
+    return tuple(Difference(said, whole) for said, whole in parts)
 
 
 def _cut_before(source: Wording, at: int) -> Cut | None:
@@ -234,11 +229,8 @@ def _with_gaps(source: Wording, spans: Sequence[tuple[int, int]]) -> Located:
         left_out = _SENTENCE_END.split(source.text[start:end])
         for rest in dict.fromkeys((left_out[0], left_out[-1])):  # what belongs to the sentences of the two parts
             words = Wording(rest)
-            hidden += [
-                Difference("…", rest[slice(*words.span(t.start, t.end))])
-                for t in words.tokens
-                if t.kind == "negation"
-            ]
+            negations = (token for token in words.tokens if token.kind == "negation")
+            hidden += [Difference("…", rest[slice(*words.span(t.start, t.end))]) for t in negations]
     return Located(spans[0][0], spans[-1][1], "altered" if hidden else "normalised", tuple(hidden))
 
 
@@ -576,8 +568,7 @@ def _normal(text: str) -> tuple[str, tuple[int, ...] | None, tuple[int, ...] | N
 def _respelled(text: str) -> str:
     if text[0] == "&":
         text = html.unescape(text)
-    spelled = text.translate(_SPELLING)
-    normal = unicodedata.normalize("NFKC", spelled)
+    normal = unicodedata.normalize("NFKC", text.translate(_SPELLING))
     if "\u2044" in normal:  # "2½" is not 21/2
         normal = " " + normal
     return normal.translate(_SPELLING)

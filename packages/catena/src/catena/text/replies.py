@@ -122,7 +122,8 @@ def without_thoughts(reply: str) -> str:
     thinking = mentioned = False  # `mentioned`: a first tag in the text since, which begins nothing
     opened = 0  # first tags of these thoughts that wait for their closing tag
     for start, end, ends in tags:
-        quoted, begins = _quoted(text, start, end), _begins_line(text, place, start)
+        before = text[max(place, start - _NEAR) : start].rstrip(" \t")
+        quoted, begins = _quoted(text, start, end), not before or before.endswith(("\n", "\r"))
         if not ends:
             late = start < last and not quoted and _BEGINS_LATE.search(text, max(place, start - _NEAR), start)
             if not thinking and (begins or late):
@@ -172,11 +173,6 @@ def _answer_part(text: str) -> str:
         while end and text[end - 1].isspace():
             end -= 1
     return text if end == whole else text[:end]
-
-
-def _begins_line(text: str, place: int, start: int) -> bool:
-    before = text[max(place, start - _NEAR) : start].rstrip(" \t")
-    return not before or before.endswith(("\n", "\r"))
 
 
 def _ends_line(text: str, end: int) -> bool:

@@ -142,9 +142,8 @@ def known_words(
     known: Counter[tuple[str, ...]] = Counter()
     unspaced = {forms for forms in asked if is_unspaced(forms[0])}
     for forms in asked:
-        known[tuple(form for form in forms if frequencies.get(form))] += (
-            2 if unspaced and forms not in unspaced else 1
-        )
+        printed = tuple(form for form in forms if frequencies.get(form))
+        known[printed] += 2 if unspaced and forms not in unspaced else 1
     del known[()]
     most = max(_FEW, _FREQUENT * texts)
     rare = {forms: count for forms, count in known.items() if max(frequencies[form] for form in forms) <= most}
