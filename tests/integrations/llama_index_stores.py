@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.bridge.pydantic import Field
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilters, SimpleVectorStore
 from llama_index_models import Saying
@@ -69,7 +72,10 @@ class Replying(Saying):
     def chat(self, messages: Sequence[ChatMessage], **options: Any) -> ChatResponse:
         self.asked.append((list(messages), options))
         said = self.by("\n".join(str(message.content) for message in messages))
-        return ChatResponse(message=ChatMessage(role=MessageRole.ASSISTANT, content=said))
+        return ChatResponse(
+            message=ChatMessage(role=MessageRole.ASSISTANT, content=said),
+            raw={"choices": [{"finish_reason": self.finish_reason}]},
+        )
 
 
 def sentences(text: str) -> list[str]:
@@ -107,3 +113,16 @@ def docstore_of(nodes: Sequence[BaseNode]) -> Counting:
     store.add_documents(nodes)
     store.read.clear()
     return store
+
+
+class Finding(BaseRetriever):
+    """Finds the same nodes whatever it is asked, sync only, and remembers what it was asked."""
+
+    def __init__(self, found: Sequence[tuple[BaseNode, float | None]], **options: Any) -> None:
+        super().__init__(callback_manager=options.get("callback_manager", CallbackManager()))
+        self.found, self.asked = found, list[QueryBundle]()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.asked.append(deepcopy(query_bundle))
+        query_bundle.embedding = [0.0]  # as LlamaIndex's own write theirs into the bundle that they are given
+        return [NodeWithScore(node=node, score=score) for node, score in self.found]

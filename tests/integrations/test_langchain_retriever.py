@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,19 +17,17 @@ from langchain_fakes import Broken, Events, Fixed, ReplyingChatModel, module_lib
 import langchain_catena as lc
 from catena import Library
 from catena.effects import Search, Services
-from catena.enrichment import ExpertDetector, ExpertTerms, Keywords, RecognizerDetector, Summaries
+from catena.enrichment import Keywords, Summaries
 from catena.library import Preparation
-from catena.model import FilterError, ModelMismatchError, ParameterError, RouteError, Scale, Unknown
-from catena.retrieval import ExactUnion, RankFusion, ReadingOptions, RoutedStore, ScoreFusion, Tuned, ViewSearch
+from catena.model import FilterError, ParameterError, RouteError, Scale, Unknown
+from catena.retrieval import ExactUnion, ReadingOptions, RoutedStore, ViewSearch
 from catena.structure import SectionChunkOptions
-from catena.testing.fakes import FakeRecognizer
 from catena.text import count_tokens
 
 NAMES = ("HX200", "HX210", "HX220", "HX230")
 TEXT = "# {0} Manual\n\n## Power\n\nThe fuse holds {1} A.\n\n| part | current |\n|---|---|\n| motor | {1} A |\n\n"
 TEXT += "## Cover\n\nTighten the screws.\n"
 library = module_library({f"{name.lower()}.md": TEXT.format(name, n) for n, name in enumerate(NAMES, start=2)})
-COMPARE = "Which has the stronger fuse, the HX200 or the HX230?"
 NOWHERE = "How strong is the fuse of the HX990?"
 OSPREY = "How strong is the fuse of the Osprey?"
 
@@ -47,15 +42,6 @@ def exact(library: Library, document: Document) -> bool:
 
 
 # Names in the question.
-
-
-def test_each_name_in_a_question_has_its_share(library: Library) -> None:
-    found = lc.CatenaRetriever(library=library).invoke(COMPARE, k=2)
-    assert sorted(titles(found)) == ["HX200", "HX230"]
-    ways = [way for document in found for way in document.metadata["catena"]["routes"]]
-    assert {way["view"] for way in ways if way["route"] == "name"} == {"hx200", "hx230"}
-    plain = lc.CatenaRetriever(library=library, by_name=False).invoke(COMPARE)
-    assert not any(way["route"] == "name" for d in plain for way in d.metadata["catena"]["routes"])
 
 
 async def test_a_name_that_stands_nowhere_gives_nothing_and_says_why(library: Library, caplog) -> None:
@@ -93,56 +79,6 @@ def test_names_that_the_caller_knows_go_with_the_question(library: Library) -> N
     assert retriever.ranking(asked).unknown == fixed.ranking(asked, entities=()).unknown == ()
     assert retriever.ranking(asked, entities=["Osprey"]).unknown == told
     assert fixed.ranking(asked).unknown == fixed.ranking(asked, entities=None).unknown == told
-
-
-async def test_a_chat_model_finds_names_and_one_that_fails_costs_nothing_but_its_names(library: Library) -> None:
-    model = ReplyingChatModel(reply=lambda _: json.dumps([["Osprey", "Invented"]]))
-    ranking = lc.CatenaRetriever(library=library, llm=model).ranking(OSPREY)
-    assert [name.text for name in ranking.unknown] == ["Osprey"]
-    assert [part.what for part in ranking.degraded] == ["language model at the question"]  # what it invented
-    assert [messages[-1].text.count("Osprey") > 0 for messages in model.sent] == [True]
-
-    def fails(_):
-        time.sleep(0.001)  # would be noticed in the event loop
-        raise ValueError("no such model")
-
-    events = Events()
-    retriever = lc.CatenaRetriever(library=library, llm=ReplyingChatModel(reply=fails))
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        found = await retriever.ainvoke("fuse of the HX210", {"callbacks": [events]})
-    assert titles(found)[0] == "HX210"
-    assert "no such model" in found[0].metadata["catena"]["degraded"][0]
-    assert [name for name, _ in events.seen] == ["catena_degraded"]
-
-
-def test_other_detectors_find_names_too(library: Library) -> None:
-    services = replace(library.services, recognizer=FakeRecognizer({"PRODUCT": ["Osprey"]}))
-    how: dict[str, Any] = {"services": services}
-    how["detectors"] = (RecognizerDetector(), ExpertDetector(terms=ExpertTerms(["Kestrel"])))
-    question = "Is the Osprey stronger than the Kestrel or the Merlin?"
-    model = ReplyingChatModel(reply=lambda _: json.dumps([["Merlin"]]))
-    for more, names in (({}, {"Osprey", "Kestrel"}), ({"llm": model}, {"Osprey", "Kestrel", "Merlin"})):
-        assert {name.text for name in lc.CatenaRetriever(**how, **more).ranking(question).unknown} == names
-    without_names = Services(embedder=library.services.embedder, store=library.store)
-    assert titles(lc.CatenaRetriever(services=without_names).invoke("fuse of the HX210"))[0] == "HX210"
-
-
-def tuned(model: str) -> Tuned:
-    weights = {"alpha": 0.7, "beta": 0.1, "adopted": True, "chosen": (0.7, 0.1), "usual": (0.65, 0.3)}
-    sizes = {"k": None, "n": 8, "depth": 30, "questions": 4, "groups": 4, "left_out": 0}
-    gains = {"held_out": 1.0, "held_out_usual": 0.5, "gain": 0.5, "interval": (0.4, 0.6), "detectable": 0.1}
-    grid: dict[str, Any] = {"folds": (), "alphas": (0.7,), "betas": (0.1,), "surface": ((1.0,),)}
-    return Tuned(objective="log-rank", model=model, **weights, **sizes, **gains, **grid)
-
-
-def test_tuned_weights_decide(library: Library) -> None:
-    def found(fusion: Any) -> list[Document]:
-        return lc.CatenaRetriever(library=library, fusion=fusion).invoke("strong fuse")
-
-    by_tuning = found(tuned(library.services.embedder.identity))
-    assert by_tuning == found(ScoreFusion(alpha=0.7, beta=0.1)) != found(None)
-    with pytest.raises(ModelMismatchError, match="tuned with the model 'other'"):
-        lc.CatenaRetriever(library=library, fusion=tuned("other"))
 
 
 def test_bad_options_are_named(library: Library) -> None:
@@ -239,22 +175,6 @@ def over(route: Any, **options: Any) -> lc.CatenaRetriever:
     return lc.CatenaRetriever(services=Services(store=RoutedStore({"mine": route})), routes=("mine",), **options)
 
 
-async def test_a_retriever_ranks_beside_a_library(library: Library) -> None:
-    store = RoutedStore({"mine": lc.retriever_route(Fixed(docs=FOUND))}, beside=library.store)
-    services = replace(library.services, store=store)
-    retriever = lc.CatenaRetriever(services=services, routes=("dense", "lexical", "mine"), fusion=RankFusion(), k=9)
-    found = retriever.invoke("fuse")
-    assert {"a", "b", "c"} < {document.id for document in found}
-    (mine,) = (document for document in found if document.id == "a")
-    assert mine.metadata["page"] == 1
-    (way,) = mine.metadata["catena"]["routes"]
-    assert (way["route"], way["rank"], way["score"]) == ("mine", 1, 7.0)
-    assert mine.metadata["catena"]["scale"] == "rank"
-    assert [one.id for one in await retriever.ainvoke("fuse")] == [one.id for one in found]
-    with pytest.raises(ParameterError, match="RankFusion"):
-        lc.CatenaRetriever(services=services, routes=("dense", "mine")).invoke("fuse")
-
-
 def test_order_rules_and_scores_are_kept_raw() -> None:
     jumbled = [FOUND[2], FOUND[0], Document(id="x", page_content="no score")]
     found = lc.RetrieverStore({"mine": Fixed(docs=jumbled)}).search(Search(route="mine", query="q", k=2))
@@ -323,15 +243,6 @@ def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_d
         found = asked.invoke("q")
     assert len(Down.asked) == 2
     assert "not asked" in str(found[0].metadata["catena"]["degraded"])
-
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), None, "0.9"])
-def test_a_score_that_is_none_leaves_the_rank(score: object) -> None:
-    odd = [Document(id=i, page_content=i, metadata={"relevance_score": s}) for i, s in (("0", score), ("1", 0.5))]
-    sound = [Document(id="0", page_content="0", metadata={"relevance_score": 0.9})]
-    found = lc.CatenaRetriever.over({"odd": Fixed(docs=odd), "sound": Fixed(docs=sound)}).invoke("passage")
-    assert [document.id for document in found] == ["0", "1"]
-    assert [way["score"] for way in found[0].metadata["catena"]["routes"]] == [1.0, 0.9]  # the first is 1 / rank
 
 
 def test_the_readme_of_the_package_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

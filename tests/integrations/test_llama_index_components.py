@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adapter_faces import FACES
+from drawn_graph import HOW, by_hand
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation import BaseEvaluator
@@ -25,23 +27,22 @@ from llama_index.core.question_gen.types import BaseQuestionGenerator
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import Document, QueryBundle, TextNode, TransformComponent
+from llama_index.core.schema import BaseNode, Document, ImageNode, QueryBundle, TextNode, TransformComponent
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index_graphs import HOW, Finding, graph
 from llama_index_models import Saying
 from llama_index_spans import listening
-from llama_index_stores import chain
+from llama_index_stores import Finding, chain
 from numpy.typing import NDArray
 
 import llama_index_catena as adapters
 from catena.effects import Services
-from catena.enrichment import CodeDetector, ContextOptions, LLMDetector
+from catena.enrichment import CodeDetector, ContextOptions, Keywords, LLMDetector, RecognizerDetector
 from catena.library import FixedLength
-from catena.model import ParameterError
+from catena.model import ParameterError, ServiceError
 from catena.segments import COHERE, Composed, Constant, Logistic
-from catena.structure import EmbeddingOptions
-from catena.testing import FakeEmbedder, FakeReranker
-from catena.testing.fakes import AngleEmbedder
+from catena.structure import EmbeddingOptions, SegmentOptions
+from catena.testing import FakeEmbedder, FakeReranker, Flaky
+from catena.testing.fakes import AngleEmbedder, FakeRecognizer
 from catena_bench.baselines import ClusterSummaries, RaptorOptions
 
 PACKAGE = Path(__file__).resolve().parents[2] / "integrations" / "llama-index-catena"
@@ -232,7 +233,7 @@ class Locked(FakeReranker):
 def test_what_does_not_pickle_is_an_error_and_not_left_out() -> None:
     with pytest.raises(ParameterError, match=r"^reranker .*pickled"):
         pickle.dumps(adapters.CatenaRerank(Locked(), calibration=Constant()))
-    wider = adapters.CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
+    wider = adapters.CatenaChainPostprocessor(by_hand(FACES[1]), embed_model=AngleEmbedder(), how=HOW)
     with pytest.raises(ParameterError, match=r"^graph .*pickled"):
         pickle.dumps(wider)
 
@@ -291,7 +292,7 @@ def test_a_cache_key_changes_with_every_field_that_decides_and_with_no_other(kin
 async def test_async_work_has_spans_as_sync_work_has() -> None:
     question, nodes = QueryBundle("Where is the pump?"), [*NODES]
     found = Finding([(NODES[0], 0.5)])
-    scored, one_graph = found.retrieve("q"), {"graph": graph(), "embed_model": AngleEmbedder()}
+    scored, one_graph = found.retrieve("q"), {"graph": by_hand(FACES[1]), "embed_model": AngleEmbedder()}
     document = Document(id_="d", text="# A\n\nOne two.")
     retrievers: list[BaseRetriever] = [
         adapters.CatenaRetriever.over({"a": found}),
@@ -326,3 +327,42 @@ async def test_async_work_has_spans_as_sync_work_has() -> None:
     for start, end in (("ReRankStartEvent", "ReRankEndEvent"), ("RetrievalStartEvent", "RetrievalEndEvent")):
         assert names.count(start) == names.count(end) > 0
     assert names.count("ReRankStartEvent") == 3
+
+
+# What fails.
+
+SECTION = Document(id_="d", text="# Pump\n\nThe seal keeps the oil.\n")
+BAD = Saying(reply="Sure! Here you are.")
+NER = Flaky(FakeRecognizer({}), [ServiceError("ner", "no model")] * 9)
+DEGRADED: list[tuple[Any, BaseNode, type, str]] = [
+    (
+        adapters.CatenaNodeParser(segmentation=SegmentOptions(min_section=0), llm=BAD),
+        SECTION,
+        adapters.SegmentationDegradedEvent,
+        "segmentation of lines",
+    ),
+    (adapters.CatenaContextExtractor(BAD), SECTION, adapters.ContextDegradedEvent, "summary of d"),
+    (adapters.CatenaViewExtractor([Keywords()], llm=BAD), SECTION, adapters.ViewsDegradedEvent, "keywords"),
+    (
+        adapters.CatenaEntityExtractor([RecognizerDetector()], recognizer=NER),
+        SECTION,
+        adapters.EntitiesDegradedEvent,
+        "recogniser at chunk",
+    ),
+    (
+        adapters.CatenaCaptionExtractor(Saying(reply="I'm sorry, I cannot see.")),
+        ImageNode(id_="i", image="iVBORw0KGgo="),
+        adapters.CaptionsDegradedEvent,
+        "caption of i",
+    ),
+]
+
+
+@pytest.mark.usefixtures("loop")
+@pytest.mark.parametrize(("transform", "given", "event", "what"), DEGRADED)
+def test_what_a_model_fails_at_is_an_event_of_its_own(transform: Any, given: Any, event: Any, what: str) -> None:
+    with listening() as told:
+        transform([given])
+    heard = [each for each in told.events if isinstance(each, event)]
+    assert heard[0].class_name() == event.__name__
+    assert any(what in each.what for each in heard)

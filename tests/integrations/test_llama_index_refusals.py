@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from adapter_faces import FACES
+from drawn_graph import HOW, by_hand
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import IndexNode, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
-from llama_index_graphs import HOW, Finding, graph
 from llama_index_models import Saying
-from llama_index_stores import chain
+from llama_index_stores import Finding, chain
 from llama_index_views import index_of
 
 import llama_index_catena as adapters
@@ -37,7 +38,7 @@ MODEL: Any = Saying(reply="x")
 
 
 def walking(**options: Any) -> BaseRetriever:
-    usual = {"retriever": FOUND, "graph": graph(), "embed_model": AngleEmbedder(), "how": HOW}
+    usual = {"retriever": FOUND, "graph": by_hand(FACES[1]), "embed_model": AngleEmbedder(), "how": HOW}
     return adapters.CatenaGraphRetriever(**{**usual, **options})
 
 

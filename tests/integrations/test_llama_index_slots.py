@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from adapter_faces import quoting
 from blockbuster import blockbuster_ctx
+from langchain_fakes import module_library
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
@@ -31,15 +30,13 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.tools import ToolMetadata
-from llama_index_graphs import Finding
 from llama_index_models import Saying
 from llama_index_spans import listening
-from llama_index_stores import Replying, splitter
+from llama_index_stores import Finding, Replying, splitter
 from llama_index_views import Counted
 
 import llama_index_catena as adapters
 from catena import Library
-from catena.answering import AnswerOptions
 from catena.model import Document as CoreDocument
 from catena.model import EvaluationError, ServiceError
 from catena.segments import BALANCED, Identity, SegmentSearch
@@ -47,108 +44,25 @@ from catena.testing import FakeReranker
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 from llama_index_catena.baselines import SUMMARY, TREE_LEVEL
 from llama_index_catena.convert import NOTICE, provenance
-from llama_index_catena.evaluation import LogRankIndex, RecallAt, register_metrics
+from llama_index_catena.evaluation import register_metrics
 
-MANUAL = """# {name} manual
+pytestmark = pytest.mark.usefixtures("loop")
 
-## Mounting
-
-The {name} is mounted upright.
-
-## Cover
-
-Tighten the cover screws of the {name} to {torque} Nm, crosswise.
-
-Rating of the fuse: {fuse} mA
-"""
-TORQUE = "What is the tightening torque of the HX210 cover screws?"
+TORQUE = "How tight are the cover screws of the HX210?"
+TEXT = "Tighten the cover screws of the HX210 to 4.5 Nm, crosswise.\n"
 LOOSE = SegmentSearch(extraction=replace(BALANCED, minimum_value=0.0, length_adjustment="off"))
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    for name, torque, fuse in (("HX200", "12", "250"), ("HX210", "14", "400")):
-        (tmp_path / f"{name}.md").write_text(MANUAL.format(name=name, torque=torque, fuse=fuse), encoding="utf-8")
-    with Library.open(tmp_path / "library") as library:
-        library.index([tmp_path])
-        yield library
-
-
-def quoting(prompt: str) -> str:
-    """Answer with a quote of the passage on the torque, and with one that stands nowhere."""
-    for number, body in re.findall(r'<passage number="(\d+)".*?>\n(.*?)</passage>', prompt, re.DOTALL):
-        if found := re.search(r"Tighten the cover screws of the HX210 to [\d.]+ Nm", body):
-            return (
-                f"They are tightened to 14 Nm [{number}]. They are made of gold [{number}].\n\nQUOTES\n"
-                f'[{number}] "{found[0]}"\n[{number}] "the screws are made of gold"'
-            )
-    return "The passages do not say."
-
-
-def engine_of(library: Library, **fields: object) -> adapters.CatenaQueryEngine:
-    return adapters.CatenaQueryEngine(
-        adapters.CatenaSegmentRetriever(library, options=LOOSE), Replying(by=quoting), **fields
-    )
-
-
-async def test_an_answer_says_what_of_it_is_proved_and_where_sync_and_async(library: Library) -> None:
-    engine = engine_of(library)
-    response = engine.query(TORQUE)
-    assert str(response).startswith("They are tightened to 14 Nm [")
-    good, bad = response.metadata["citations"]
-    number = good["number"]
-    assert (good["verified"], good["state"], good["document_id"]) == (True, "exact", "HX210.md")
-    assert (bad["verified"], bad["state"]) == (False, "missing")
-    text = library.get("HX210.md").document.text
-    assert text[good["start_char_idx"] : good["end_char_idx"]] == good["quote"]
-    assert good["citation"] == "HX210 manual, line 9"
-    assert good["quote"] in response.source_nodes[number - 1].node.get_content()
-    assert response.metadata["unsupported"] == [f"They are made of gold [{number}]."]
-    assert response.metadata["coverage"] == 0.5
-    assert json.loads(json.dumps(response.metadata)) == response.metadata
-    other = await engine.aquery(TORQUE)
-    assert (other.response, other.metadata, other.source_nodes) == (
-        response.response,
-        response.metadata,
-        response.source_nodes,
-    )
-
-
-def test_values_in_which_documents_differ_are_pointed_out(library: Library) -> None:
-    response = engine_of(library).query("What is the rating of the fuse?")
-    conflict = next(each for each in response.metadata["conflicts"] if each["label"] == "Rating of the fuse")
-    assert conflict["kind"] == "between_documents"
-    assert "250 mA" in conflict["note"]
-    off = engine_of(library, options=AnswerOptions(conflicts=False)).query("What is the rating of the fuse?")
-    assert off.metadata["conflicts"] == []
-
-
-async def test_a_name_that_stands_nowhere_is_the_answer_and_no_model_is_asked(library: Library) -> None:
-    llm = Saying(reply="no")
-    engine = adapters.CatenaQueryEngine(adapters.CatenaSegmentRetriever(library), llm)
-    response = engine.query("What is the torque of the HX999 cover?")
-    assert str(response).startswith("'HX999' stands nowhere in the documents")
-    assert response.metadata["unknown"] == [str(response)[:-1]]
-    assert [each.node.metadata["kind"] for each in response.source_nodes] == ["notice"]
-    assert (await engine.aquery("What is the torque of the HX999 cover?")).response == response.response
-    assert llm.asked == []
-    empty = adapters.CatenaQueryEngine(
-        adapters.CatenaSegmentRetriever(library, where={"document_id": "none.md"}), llm
-    ).query("What?")
-    assert str(empty) == "Empty Response"
-    nothing = ("citations", "figures", "unsupported", "conflicts", "unknown")
-    assert empty.metadata == {"coverage": 0.0, **{name: [] for name in nothing}}
+library = module_library({"hx210.md": f"# HX210 manual\n\n## Cover\n\n{TEXT}"})
 
 
 def test_the_pages_of_a_quote_are_its_own_where_the_library_has_the_document(tmp_path: Path) -> None:
-    first, second = "The HX210 is mounted upright.\n\n", "Tighten the cover screws of the HX210 to 14 Nm.\n"
-    paged = CoreDocument(id="HX210.md", text=first + second, title="HX210 manual", page_starts=(0, len(first)))
+    first = "The HX210 is mounted upright.\n\n"
+    paged = CoreDocument(id="HX210.md", text=first + TEXT, title="HX210 manual", page_starts=(0, len(first)))
     with Library.open(tmp_path / "paged") as library:
         library.add(paged)
         retriever = adapters.CatenaSegmentRetriever(library, options=LOOSE)
         response = adapters.CatenaQueryEngine(retriever, Replying(by=quoting)).query(TORQUE)
-        assert response.source_nodes[0].node.metadata["last_page"] == 2
-        assert response.source_nodes[0].node.metadata["first_page"] == 1
+        about = response.source_nodes[0].node.metadata
+        assert (about["first_page"], about["last_page"]) == (1, 2)
         assert response.metadata["citations"][0]["pages"] == [2, 2]
         nodes = retriever.retrieve(TORQUE)
     without = adapters.CatenaQueryEngine(
@@ -158,7 +72,7 @@ def test_the_pages_of_a_quote_are_its_own_where_the_library_has_the_document(tmp
 
 
 async def test_any_retriever_with_any_postprocessors_is_answered_from() -> None:
-    text = MANUAL.format(name="HX210", torque="14", fuse="400").replace("\n\n", " ")
+    text = f"The HX210 is mounted upright. {TEXT.replace('4.5', '14')} Its fuse holds 400 mA."
     nodes = splitter(24, 4).get_nodes_from_documents([Document(id_="HX210", text=text)])
     index = VectorStoreIndex(nodes, embed_model=adapters.CatenaEmbedding())
     engine = adapters.CatenaQueryEngine(
@@ -175,34 +89,14 @@ async def test_any_retriever_with_any_postprocessors_is_answered_from() -> None:
         assert (await engine.aquery(TORQUE)).response == response.response
 
 
-def test_plain_nodes_are_passages_too(library: Library) -> None:
-    response = adapters.CatenaQueryEngine(
-        adapters.CatenaRetriever(library), Replying(by=quoting), library=library
-    ).query(TORQUE)
-    assert response.metadata["citations"][0]["verified"]
+def test_further_source_nodes_are_kept_and_scores_are_not_needed(library: Library) -> None:
     nodes = adapters.CatenaRetriever(library).retrieve(TORQUE)
     for each in nodes:
         each.score = None
-    engine = engine_of(library)
+    engine = adapters.CatenaQueryEngine(adapters.CatenaRetriever(library), Replying(by=quoting), library=library)
     said = engine.synthesize(QueryBundle(TORQUE), nodes, additional_source_nodes=nodes[:1])
     assert said.source_nodes[-1] == nodes[0]
     assert said.metadata["citations"][0]["verified"]
-
-
-def test_a_budget_leaves_out_what_does_not_fit_and_source_nodes_are_what_was_read(library: Library) -> None:
-    llm = Replying(by=quoting)
-    engine = adapters.CatenaQueryEngine(
-        adapters.CatenaSegmentRetriever(library, options=LOOSE), llm, options=AnswerOptions(budget_tokens=60)
-    )
-    response = engine.query(TORQUE)
-    prompt = "\n".join(str(message.content) for message in llm.asked[0][0])
-    whole = engine_of(library).query(TORQUE)
-    assert sum(len(each.node.get_content()) for each in response.source_nodes) < sum(
-        len(each.node.get_content()) for each in whole.source_nodes
-    )
-    for each in response.source_nodes:
-        assert each.node.get_content().strip() in prompt
-        assert each.node.metadata["citation"]
 
 
 @pytest.mark.slow
@@ -284,10 +178,6 @@ async def test_each_question_is_asked_of_every_tool() -> None:
     assert len({each.sub_question for each in found}) == 2
     assert [each.tool_name for each in found] == ["manuals", "notes"] * 2
     assert await adapters.CatenaQuestionGenerator().agenerate(tools, query) == found
-    asked = adapters.CatenaQuestionGenerator(Saying(reply='["year of building", "builder"]'), n=2).generate(
-        tools[:1], query
-    )
-    assert [each.sub_question for each in asked] == ["year of building", "builder"]
 
 
 @pytest.mark.slow
@@ -367,78 +257,33 @@ async def test_a_tree_is_searched_in_all_layers_or_from_the_root() -> None:
 
 # Captions.
 
-PNG = b"\x89PNG\r\n\x1a\n picture"
 
-
-async def test_pictures_get_captions_and_other_nodes_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "cover.png"
-    file.write_bytes(PNG)
-    nodes = [
-        ImageNode(id_="i", text="Figure 1", image=base64.b64encode(PNG).decode(), metadata={"headings": "HX210"}),
-        TextNode(id_="t", text="No picture."),
-        ImageNode(id_="f", image_path=str(file)),
-        ImageNode(id_="u", image_url="http://127.0.0.1:9/none.png"),
-    ]
-    llm = Saying(reply="A grey cover with six screws.")
-    extractor = adapters.CatenaCaptionExtractor(llm)
+def test_pictures_may_be_in_the_node_and_addresses_are_not_fetched() -> None:
+    inside = ImageNode(id_="i", text="Figure 1", image=base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode())
+    nodes = [inside, ImageNode(id_="u", image_url="http://127.0.0.1:9/none.png")]
     with listening() as told:
-        found = await extractor.aextract(nodes)
-    caption = {"caption": "A grey cover with six screws."}
-    assert found == extractor.extract(nodes) == [caption, {}, caption, {}]
+        found = adapters.CatenaCaptionExtractor(Saying(reply="A grey cover with six screws."))(nodes)
+    assert [node.metadata.get("caption") for node in found] == ["A grey cover with six screws.", None]
     assert any("addresses are not fetched" in getattr(event, "why", "") for event in told.events)
-    assert extractor([nodes[0]])[0].metadata["caption"] == caption["caption"]
-    assert "caption" not in nodes[0].metadata
-
-
-async def test_a_refusal_is_no_caption_and_is_told() -> None:
-    node = ImageNode(id_="i", image=base64.b64encode(PNG).decode())
-    with listening() as told:
-        assert await adapters.CatenaCaptionExtractor(Saying(reply="I'm sorry, I cannot see.")).aextract([node]) == [
-            {}
-        ]
-    assert [event.what for event in told.events if event.class_name() == "CaptionsDegradedEvent"] == ["caption of i"]
 
 
 # Judges.
 
-
-def judging(prompt: str) -> str:
-    """Give the answer that says "six" 9, the other 3, wherever it stands."""
-    first = prompt.split("<answer_1>")[1].split("</answer_1>", maxsplit=1)[0]
-    one, two = (9, 3) if "six" in first else (3, 9)
-    return f'The first is as it is. {{"answer_1_score": {one}, "answer_2_score": {two}}}'
+EVEN = 'So. {"answer_1_score": 9, "answer_2_score": 9}'
 
 
-async def test_a_pair_is_judged_in_both_orders() -> None:
-    llm = Replying(by=judging)
-    judge = adapters.CatenaPairwiseEvaluator(llm)
-    pair = {"query": QUESTION, "response": "It is six.", "second_response": "It is ten.", "reference": "Six."}
-    won = await judge.aevaluate(**pair)
-    assert (won.score, won.passing, won.invalid_result) == (1.0, True, False)
-    assert len(llm.asked) == 2
-    lost = judge.evaluate(**{**pair, "response": pair["second_response"], "second_response": pair["response"]})
-    assert (lost.score, lost.passing) == (0.0, False)
-    same = judge.evaluate(**{**pair, "second_response": "It is six"})
-    assert (same.score, same.passing, len(llm.asked)) == (0.5, None, 4)
-    liking_the_first = adapters.CatenaPairwiseEvaluator(
-        Saying(reply='So. {"answer_1_score": 9, "answer_2_score": 3}')
-    )
-    assert liking_the_first.evaluate(**pair).score == 0.5
-    broken = adapters.CatenaPairwiseEvaluator(Saying(reply="Both are fine.")).evaluate(**pair)
-    assert (broken.invalid_result, broken.score) == (True, None)
-    assert broken.invalid_reason
-
-
-async def test_quotes_are_judged_by_looking_them_up() -> None:
+async def test_judges_say_what_passes() -> None:
     judge = adapters.CatenaQuoteEvaluator()
-    texts = [node.text for node, _ in FOUND]
-    good = judge.evaluate(QUESTION, ANSWER, texts)
-    assert (good.score, good.passing) == (1.0, True)
-    bad = await judge.aevaluate(QUESTION, ANSWER.replace("takes six", "takes ten"), texts)
-    assert (bad.score, bad.passing) == (0.0, False)
-    assert "Six screws" in str(bad.feedback)
     response = adapters.CatenaSynthesizer(Saying(reply=ANSWER)).synthesize(QUESTION, scored())
-    assert (await judge.aevaluate_response(QUESTION, response)).score == 1.0
+    good = await judge.aevaluate_response(QUESTION, response)
+    bad = await judge.aevaluate(QUESTION, ANSWER.replace("takes six", "takes ten"), [FOUND[0][0].text])
+    assert [(each.score, each.passing) for each in (good, bad)] == [(1.0, True), (0.0, False)]
+    pair = {"query": QUESTION, "response": "Six.", "second_response": "Ten.", "reference": "Six."}
+    told = [
+        adapters.CatenaPairwiseEvaluator(Saying(reply=said)).evaluate(**pair) for said in ("Both are fine.", EVEN)
+    ]
+    assert [(each.invalid_result, each.passing) for each in told] == [(True, None), (False, None)]
+    assert told[0].invalid_reason
 
 
 def test_what_was_found_of_an_answers_scope_is_measured_in_characters() -> None:
@@ -457,47 +302,9 @@ def test_what_was_found_of_an_answers_scope_is_measured_in_characters() -> None:
             judge.recall(response.source_nodes, evidence)
 
 
-def test_standard_measures_and_full_evidence_bear_empty_results() -> None:
-    ids = {"expected_ids": ["a", "b"], "retrieved_ids": ["a", "x", "b", "a"]}
-    assert adapters.StandardMeasure(measure="map").compute(**ids).score == pytest.approx((1 + 2 / 3) / 2)
-    assert adapters.StandardMeasure(measure="mrr@10").compute(**ids).score == 1.0
-    assert adapters.StandardMeasure(measure="ndcg@10").compute(expected_ids=["a"], retrieved_ids=[]).score == 0.0
-    assert [adapters.EvidenceMeasure(measure=f"all@{k}").compute(**ids).score for k in (2, 3)] == [0.0, 1.0]
-    assert adapters.EvidenceMeasure(measure="recall@2").compute(**ids).score == 0.5
-    assert adapters.EvidenceMeasure().compute(expected_ids=["a"], retrieved_ids=None).score == 0.0
-
-
-N = 1_000
-RANKINGS = {"first": ["a", "b"], "tenth": [*"bcdefghij", "a"], "lost": ["b"], "nothing": [], "twice": ["b", "b", "a"]}
-INDEX = {"first": 1.0, "tenth": 2 / 3, "lost": 0.0, "nothing": 0.0, "twice": 0.8997}
-
-
-@pytest.fixture(autouse=True)
-def loop():
-    """Give the thread an event loop: LlamaIndex's `evaluate` takes the one that is there, and closes none."""
-    made = asyncio.new_event_loop()
-    asyncio.set_event_loop(made)
-    yield
-    made.close()
-    asyncio.set_event_loop(None)
-
-
-class Scripted(BaseRetriever):
+class Tenth(BaseRetriever):
     def _retrieve(self, query_bundle):
-        return [NodeWithScore(node=TextNode(id_=each, text=each)) for each in RANKINGS[query_bundle.query_str]]
-
-
-def evaluator(*metrics):
-    return RetrieverEvaluator(metrics=list(metrics), retriever=Scripted())
-
-
-@pytest.mark.parametrize("question", RANKINGS)
-def test_the_evaluator_gives_the_index_also_where_nothing_was_retrieved(question):
-    found = evaluator(LogRankIndex(n=N), RecallAt(k=3)).evaluate(question, expected_ids=["a"])
-    assert found.metric_vals_dict["log_rank_index"] == pytest.approx(INDEX[question], abs=1e-4)
-    assert found.metric_vals_dict["recall_at_k"] == float(question in {"first", "twice"})
-    assert found.metric_dict["log_rank_index"].metadata["n"] == N
-    assert found.metric_dict["recall_at_k"].metadata == {"k": 3}
+        return [NodeWithScore(node=TextNode(id_=each, text=each)) for each in [*"bcdefghij", "a"]]
 
 
 @pytest.fixture
@@ -510,11 +317,14 @@ def registry():
 
 def test_names_are_registered_when_asked_and_with_the_parameters_given(registry):
     assert "log_rank_index" not in registry
-    register_metrics(n=N, gamma=10, k=1)
-    named = RetrieverEvaluator.from_metric_names(["log_rank_index", "recall_at_k", "mrr"], retriever=Scripted())
+    register_metrics(n=1_000, gamma=10, k=1)
+    named = RetrieverEvaluator.from_metric_names(["log_rank_index", "recall_at_k", "mrr"], retriever=Tenth())
     found = named.evaluate("tenth", expected_ids=["a"])
     assert found.metric_vals_dict["log_rank_index"] == pytest.approx(0.510, abs=5e-4)
     assert found.metric_vals_dict["recall_at_k"] == 0.0
-    register_metrics(n=N)
-    again = RetrieverEvaluator.from_metric_names(["log_rank_index"], retriever=Scripted())
+    assert (found.metric_dict["log_rank_index"].metadata["n"], found.metric_dict["recall_at_k"].metadata) == (
+        1_000, {"k": 1},
+    )  # fmt: skip
+    register_metrics(n=1_000)
+    again = RetrieverEvaluator.from_metric_names(["log_rank_index"], retriever=Tenth())
     assert again.evaluate("tenth", expected_ids=["a"]).metric_vals_dict["log_rank_index"] == pytest.approx(2 / 3)
