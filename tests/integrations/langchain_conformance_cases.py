@@ -8,24 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import conformance_world as shared
 from adapter_faces import FACES
-from conformance_world import (
-    DIVIDERS,
-    MANUALS,
-    QUERIES,
-    RETRIEVERS,
-    SHORT_CHUNKS,
-    STAGES,
-    TREE,
-    Case,
-    Dividing,
-    GatedEmbedder,
-    Searching,
-    pictures,
-    remarks,
-    with_k,
-)  # fmt: skip
-from conformance_world import World as SharedWorld
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
@@ -41,17 +25,8 @@ from catena.testing.conformance import ConformanceReport, Failure
 from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
 from catena.testing.ranking_conformance import report_of_fusion
+from langchain_catena import testing
 from langchain_catena.evaluation import log_rank_evaluator, recall_evaluator
-from langchain_catena.testing import (
-    compressor_subject,
-    embeddings_subject,
-    evaluator_subject,
-    found_of,
-    fusion_subject,
-    loader_subject,
-    retriever_subject,
-    transformer_subject,
-)
 
 
 class Waiting(BaseRetriever):
@@ -65,7 +40,7 @@ class Waiting(BaseRetriever):
         return self.inner.invoke(query)
 
 
-class World(SharedWorld):
+class World(shared.World):
     """The collection in a vector store."""
 
     face, whole_sections = FACES[0], {"whole_sections": True}
@@ -87,7 +62,7 @@ class World(SharedWorld):
 
     @cached_property
     def pictures(self) -> list[Document]:
-        return pictures(self.face, self.folder)
+        return shared.pictures(self.face, self.folder)
 
     def searching(self, k: int = 6) -> BaseRetriever:
         return self.store.as_retriever(search_kwargs={"k": k})
@@ -103,21 +78,21 @@ class World(SharedWorld):
         return adapters.CatenaMultiViewRetriever(**own, views=views.kinds, rule=ViewRankFusion(), **how)
 
     def trees(self, **how: Any) -> BaseRetriever:
-        embeddings = adapters.CatenaEmbeddings(GatedEmbedder(self.gate))
-        trees = adapters.build_trees(remarks(self.face), embeddings, options=TREE)
+        embeddings = adapters.CatenaEmbeddings(shared.GatedEmbedder(self.gate))
+        trees = adapters.build_trees(shared.remarks(self.face), embeddings, options=shared.TREE)
         return adapters.CatenaTreeRetriever(trees=trees, embeddings=embeddings, **how)
 
     def subject(self, retriever: Any, queries: Any, counted: Any, **own: Any) -> Any:
-        return retriever_subject(retriever, queries, k_option=None if counted is None else "k", **own)
+        return testing.retriever_subject(retriever, queries, k_option=None if counted is None else "k", **own)
 
     def stage(self, stage: Any, given: Any, **own: Any) -> Any:
-        return compressor_subject(stage, given, QUERIES[0], whole=self.documents, **own)
+        return testing.compressor_subject(stage, given, shared.QUERIES[0], whole=self.documents, **own)
 
     def divider(self, made: Any, given: Any, *, revived: bool, **own: Any) -> Any:
-        subject = transformer_subject(made, given, **own)
+        subject = testing.transformer_subject(made, given, **own)
         if given is not self.passages:
             return subject
-        texts = {found_of(each).document_id: MANUALS[each.metadata["source"]] for each in given}
+        texts = {testing.found_of(each).document_id: shared.MANUALS[each.metadata["source"]] for each in given}
         return replace(subject, text_of=texts.__getitem__)
 
 
@@ -127,7 +102,7 @@ def _fusion(world: World, name: str) -> ConformanceReport:
         inner = dict(zip(names, retrievers, strict=False))
         return adapters.CatenaRetriever.over(inner, weights=dict(zip(names, weights, strict=False)), k=10)
 
-    return report_of_fusion(fusion_subject(build, name=name))
+    return report_of_fusion(testing.fusion_subject(build, name=name))
 
 
 def _loader(world: World, name: str) -> ConformanceReport:
@@ -135,11 +110,11 @@ def _loader(world: World, name: str) -> ConformanceReport:
     broken.write_bytes(b"%PDF-1.7 and nothing more")
 
     def load(paths: Any = (*world.paths, broken), **how: Any) -> Any:
-        return lambda: [found_of(one) for one in adapters.CatenaLoader(paths, **how).load()]
+        return lambda: [testing.found_of(one) for one in adapters.CatenaLoader(paths, **how).load()]
 
     return world.report(
         report_of_divider,
-        loader_subject(lambda: adapters.CatenaLoader(world.paths), name=name),
+        testing.loader_subject(lambda: adapters.CatenaLoader(world.paths), name=name),
         one_by_one=lambda: [one for path in world.paths for one in load(path)()],
         empty=load([]),
         failures={"skip": Failure(call=load(on_error="skip")), "raise": Failure(call=load(), raises=True)},
@@ -158,51 +133,53 @@ class _Blobs(BaseLoader):
 
 
 def _blobs(world: World, name: str) -> ConformanceReport:
-    empty = lambda: [found_of(one) for one in _Blobs([]).load()]  # noqa: E731
-    return world.report(report_of_divider, loader_subject(lambda: _Blobs(world.paths), name=name), empty=empty)
-
-
-def _of_evaluator(evaluator: Any, cutoff: int | None = None) -> Case:
-    return lambda world, name: world.report(
-        report_of_evaluator, evaluator_subject(evaluator, cutoff=cutoff, name=name)
+    empty = lambda: [testing.found_of(one) for one in _Blobs([]).load()]  # noqa: E731
+    return world.report(
+        report_of_divider, testing.loader_subject(lambda: _Blobs(world.paths), name=name), empty=empty
     )
 
 
-_CASES: dict[str, Case] = {
+def _of_evaluator(evaluator: Any, cutoff: int | None = None) -> shared.Case:
+    return lambda world, name: world.report(
+        report_of_evaluator, testing.evaluator_subject(evaluator, cutoff=cutoff, name=name)
+    )
+
+
+_CASES: dict[str, shared.Case] = {
     "CatenaLoader": _loader,
-    "CatenaDocumentTransformer": DIVIDERS["chunks"],
-    "CatenaDocumentTransformer, headed": Dividing(
-        kind="CatenaDocumentTransformer", how=lambda world: {**SHORT_CHUNKS, "content": "headed"}
+    "CatenaDocumentTransformer": shared.DIVIDERS["chunks"],
+    "CatenaDocumentTransformer, headed": shared.Dividing(
+        kind="CatenaDocumentTransformer", how=lambda world: {**shared.SHORT_CHUNKS, "content": "headed"}
     ),
-    "CatenaDocumentTransformer, by meaning": DIVIDERS["by meaning"],
-    "CatenaAtomicTransformer": DIVIDERS["units"],
-    "CatenaCaptionTransformer": DIVIDERS["captions"],
-    "CatenaEntityTransformer": DIVIDERS["entities"],
-    "CatenaViewTransformer": DIVIDERS["views"],
+    "CatenaDocumentTransformer, by meaning": shared.DIVIDERS["by meaning"],
+    "CatenaAtomicTransformer": shared.DIVIDERS["units"],
+    "CatenaCaptionTransformer": shared.DIVIDERS["captions"],
+    "CatenaEntityTransformer": shared.DIVIDERS["entities"],
+    "CatenaViewTransformer": shared.DIVIDERS["views"],
     "CatenaBlobParser": _blobs,
-    "CatenaRetriever": RETRIEVERS["library"],
-    "CatenaRetriever, sections": RETRIEVERS["sections"],
-    "CatenaRetriever.over": RETRIEVERS["over"],
-    "CatenaSectionRetriever": Searching(make=with_k("CatenaSectionRetriever", 3, library="library")),
-    "CatenaSectionRetriever, budget": Searching(
+    "CatenaRetriever": shared.RETRIEVERS["library"],
+    "CatenaRetriever, sections": shared.RETRIEVERS["sections"],
+    "CatenaRetriever.over": shared.RETRIEVERS["over"],
+    "CatenaSectionRetriever": shared.Searching(make=shared.with_k("CatenaSectionRetriever", 3, library="library")),
+    "CatenaSectionRetriever, budget": shared.Searching(
         make=lambda world: adapters.CatenaSectionRetriever(library=world.library, budget_tokens=120),
         degrades=False,
         where=None,
     ),
-    "CatenaFigureRetriever": RETRIEVERS["figures"],
-    "CatenaSegmentRetriever": RETRIEVERS["segments"],
-    "CatenaSegmentRetriever, retriever": RETRIEVERS["segments over"],
-    "CatenaMultiViewRetriever": RETRIEVERS["views"],
-    "CatenaMultiViewRetriever, retrievers": RETRIEVERS["views over"],
-    "CatenaGraphRetriever": RETRIEVERS["graph"],
-    "CatenaGraphRetriever, retriever": RETRIEVERS["graph over"],
-    "CatenaTreeRetriever": RETRIEVERS["trees"],
+    "CatenaFigureRetriever": shared.RETRIEVERS["figures"],
+    "CatenaSegmentRetriever": shared.RETRIEVERS["segments"],
+    "CatenaSegmentRetriever, retriever": shared.RETRIEVERS["segments over"],
+    "CatenaMultiViewRetriever": shared.RETRIEVERS["views"],
+    "CatenaMultiViewRetriever, retrievers": shared.RETRIEVERS["views over"],
+    "CatenaGraphRetriever": shared.RETRIEVERS["graph"],
+    "CatenaGraphRetriever, retriever": shared.RETRIEVERS["graph over"],
+    "CatenaTreeRetriever": shared.RETRIEVERS["trees"],
     "CatenaRetriever.over, fusion": _fusion,
-    "CatenaRerank": STAGES["rerank"],
-    "CatenaSegmentExtractor": STAGES["extractor"],
-    "CatenaChainCompressor": STAGES["chains"],
+    "CatenaRerank": shared.STAGES["rerank"],
+    "CatenaSegmentExtractor": shared.STAGES["extractor"],
+    "CatenaChainCompressor": shared.STAGES["chains"],
     "CatenaEmbeddings": lambda world, name: world.report(
-        report_of_embedder, embeddings_subject(adapters.CatenaEmbeddings(), name=name)
+        report_of_embedder, testing.embeddings_subject(adapters.CatenaEmbeddings(), name=name)
     ),
     "log_rank_evaluator": _of_evaluator(log_rank_evaluator(n=10)),
     "recall_evaluator": _of_evaluator(recall_evaluator(k=5), 5),

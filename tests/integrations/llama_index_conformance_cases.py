@@ -7,23 +7,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+import conformance_world as shared
 from adapter_faces import FACES
-from conformance_world import (
-    DIVIDERS,
-    QUERIES,
-    RETRIEVERS,
-    STAGES,
-    TREE,
-    Case,
-    Dividing,
-    Gate,
-    GatedEmbedder,
-    Searching,
-    down,
-    pictures,
-    remarks,
-)
-from conformance_world import World as SharedWorld
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.retrievers import BaseRetriever
@@ -38,24 +23,15 @@ from catena.testing.divider_conformance import report_of_divider
 from catena.testing.evaluator_conformance import report_of_evaluator
 from catena.testing.ranking_conformance import report_of_fusion
 from catena_bench.baselines import Clustering, RaptorOptions
+from llama_index_catena import testing
 from llama_index_catena.convert import NOTICE
 from llama_index_catena.evaluation import EvidenceMeasure, LogRankIndex, RecallAt, StandardMeasure
-from llama_index_catena.testing import (
-    embedding_subject,
-    found_of,
-    fusion_subject,
-    loaded_subject,
-    metric_subject,
-    postprocessor_subject,
-    retriever_subject,
-    transform_subject,
-)
 
 
 class Waiting(BaseRetriever):
     """A sync retriever behind a gate."""
 
-    def __init__(self, inner: BaseRetriever, gate: Gate) -> None:
+    def __init__(self, inner: BaseRetriever, gate: shared.Gate) -> None:
         super().__init__()
         self.inner, self.gate = inner, gate
 
@@ -64,7 +40,7 @@ class Waiting(BaseRetriever):
         return self.inner.retrieve(query_bundle)
 
 
-class World(SharedWorld):
+class World(shared.World):
     """The collection in an index."""
 
     face, whole_sections = FACES[1], {"expand_to": "section"}
@@ -90,11 +66,11 @@ class World(SharedWorld):
 
     @cached_property
     def pictures(self) -> list[BaseNode]:
-        return pictures(self.face, self.folder)
+        return shared.pictures(self.face, self.folder)
 
     @cached_property
     def remarks(self) -> list[BaseNode]:
-        return remarks(self.face)
+        return shared.remarks(self.face)
 
     def searching(self, k: int = 6) -> BaseRetriever:
         return self.index.as_retriever(similarity_top_k=k)
@@ -108,23 +84,25 @@ class World(SharedWorld):
         return self.make("CatenaMultiViewRetriever", source=index, rule=ViewRankFusion(), parents=parents, **how)  # type: ignore[no-any-return]
 
     def trees(self, **how: Any) -> BaseRetriever:
-        model = adapters.CatenaEmbedding(GatedEmbedder(self.gate))
-        tree = adapters.build_tree(self.remarks, model, options=TREE)
+        model = adapters.CatenaEmbedding(shared.GatedEmbedder(self.gate))
+        tree = adapters.build_tree(self.remarks, model, options=shared.TREE)
         return self.make("CatenaTreeRetriever", tree=tree, embeddings=model, **how)  # type: ignore[no-any-return]
 
     def subject(self, retriever: Any, queries: Any, counted: Any, **own: Any) -> Any:
         limited = None if counted is None else lambda k: counted(k=k)
-        subject = retriever_subject(retriever, queries, limited=limited, **own)
+        subject = testing.retriever_subject(retriever, queries, limited=limited, **own)
         return replace(subject, answers_nothing=lambda found: found.metadata.get("kind") == NOTICE)
 
     def stage(self, stage: Any, given: Any, **own: Any) -> Any:
         asks = own["name"] != "CatenaSegmentPostprocessor"
-        return postprocessor_subject(stage, given, QUERIES[0], documents=self.documents, asks=asks, **own)
+        return testing.postprocessor_subject(
+            stage, given, shared.QUERIES[0], documents=self.documents, asks=asks, **own
+        )
 
     def divider(self, made: Any, given: Any, *, sliced: bool, revived: bool, **own: Any) -> Any:
         llm = {} if getattr(made, "llm", None) is None else {"llm": made.llm}
         documents = self.documents if sliced else ()
-        return transform_subject(made, given, documents=documents, again=llm if revived else None, **own)
+        return testing.transform_subject(made, given, documents=documents, again=llm if revived else None, **own)
 
 
 class _Asked(BaseRetriever):
@@ -155,64 +133,68 @@ def _fusion(world: World, name: str) -> ConformanceReport:
         inner, by_name = (dict(zip(names, each, strict=True)) for each in (retrievers, weights))
         return adapters.CatenaRetriever.over(inner, weights=by_name, similarity_top_k=10)
 
-    return report_of_fusion(fusion_subject(build, name=name))
+    return report_of_fusion(testing.fusion_subject(build, name=name))
 
 
 def _reader(world: World, name: str) -> ConformanceReport:
     broken = world.folder / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 and nothing more")
     reader = adapters.CatenaReader()
-    failure = Failure(call=lambda: [found_of(one) for one in reader.load_data(broken)], raises=True)
+    failure = Failure(call=lambda: [testing.found_of(one) for one in reader.load_data(broken)], raises=True)
     return world.report(
-        report_of_divider, loaded_subject(reader, world.paths), failures={"a file is broken": failure}
+        report_of_divider, testing.loaded_subject(reader, world.paths), failures={"a file is broken": failure}
     )
 
 
 def _tree_making(world: World, name: str) -> ConformanceReport:
-    tree = adapters.CatenaTreeExtractor(embed_model=world.embeddings, options=TREE)
+    tree = adapters.CatenaTreeExtractor(embed_model=world.embeddings, options=shared.TREE)
     by_model = RaptorOptions(clustering=Clustering(dimensions=3))
-    broken = adapters.CatenaTreeExtractor(world.face.model(down), embed_model=world.embeddings, options=by_model)
+    broken = adapters.CatenaTreeExtractor(
+        world.face.model(shared.down), embed_model=world.embeddings, options=by_model
+    )
     failure = Failure(call=lambda: world.face.transformed(broken, world.remarks))
-    subject = transform_subject(
+    subject = testing.transform_subject(
         tree, world.remarks, documents=(), alone=False, again={"embed_model": world.embeddings}
     )
     return world.report(report_of_divider, subject, failures={"the model fails": failure})
 
 
-def _measured(metric: Any, cutoff: int | None = None) -> Case:
-    return lambda world, name: world.report(report_of_evaluator, metric_subject(metric, cutoff=cutoff, name=name))
+def _measured(metric: Any, cutoff: int | None = None) -> shared.Case:
+    return lambda world, name: world.report(
+        report_of_evaluator, testing.metric_subject(metric, cutoff=cutoff, name=name)
+    )
 
 
-_CASES: dict[str, Case] = {
+_CASES: dict[str, shared.Case] = {
     "CatenaReader": _reader,
-    "CatenaNodeParser": DIVIDERS["chunks"],
-    "CatenaNodeParser, by meaning": DIVIDERS["by meaning"],
-    "CatenaAtomicTransform": DIVIDERS["units"],
-    "CatenaEntityExtractor": DIVIDERS["entities"],
-    "CatenaContextExtractor": Dividing(kind="CatenaContextExtractor", down={}, given="passages", alone=False),
-    "CatenaViewExtractor": DIVIDERS["views"],
+    "CatenaNodeParser": shared.DIVIDERS["chunks"],
+    "CatenaNodeParser, by meaning": shared.DIVIDERS["by meaning"],
+    "CatenaAtomicTransform": shared.DIVIDERS["units"],
+    "CatenaEntityExtractor": shared.DIVIDERS["entities"],
+    "CatenaContextExtractor": shared.Dividing(kind="CatenaContextExtractor", down={}, given="passages", alone=False),
+    "CatenaViewExtractor": shared.DIVIDERS["views"],
     "CatenaTreeExtractor": _tree_making,
-    "CatenaCaptionExtractor": DIVIDERS["captions"],
-    "CatenaRetriever": RETRIEVERS["library"],
-    "CatenaRetriever, sections": RETRIEVERS["sections"],
-    "CatenaRetriever, retrievers": RETRIEVERS["over"],
+    "CatenaCaptionExtractor": shared.DIVIDERS["captions"],
+    "CatenaRetriever": shared.RETRIEVERS["library"],
+    "CatenaRetriever, sections": shared.RETRIEVERS["sections"],
+    "CatenaRetriever, retrievers": shared.RETRIEVERS["over"],
     "CatenaRetriever, fusion": _fusion,
-    "CatenaFigureRetriever": RETRIEVERS["figures"],
-    "CatenaSegmentRetriever": RETRIEVERS["segments"],
-    "CatenaSegmentRetriever, retriever": RETRIEVERS["segments over"],
-    "CatenaMultiViewRetriever": RETRIEVERS["views"],
-    "CatenaMultiViewRetriever, retrievers": RETRIEVERS["views over"],
-    "CatenaGraphRetriever": RETRIEVERS["graph"],
-    "CatenaGraphRetriever, retriever": RETRIEVERS["graph over"],
-    "CatenaTreeRetriever": RETRIEVERS["trees"],
-    "CatenaQueryEngine": Searching(
+    "CatenaFigureRetriever": shared.RETRIEVERS["figures"],
+    "CatenaSegmentRetriever": shared.RETRIEVERS["segments"],
+    "CatenaSegmentRetriever, retriever": shared.RETRIEVERS["segments over"],
+    "CatenaMultiViewRetriever": shared.RETRIEVERS["views"],
+    "CatenaMultiViewRetriever, retrievers": shared.RETRIEVERS["views over"],
+    "CatenaGraphRetriever": shared.RETRIEVERS["graph"],
+    "CatenaGraphRetriever, retriever": shared.RETRIEVERS["graph over"],
+    "CatenaTreeRetriever": shared.RETRIEVERS["trees"],
+    "CatenaQueryEngine": shared.Searching(
         make=_engine, degrades=False, where=None, more={"best_first": False, "nothing": None}
     ),
-    "CatenaRerank": STAGES["rerank"],
-    "CatenaSegmentPostprocessor": STAGES["extractor"],
-    "CatenaChainPostprocessor": STAGES["chains"],
+    "CatenaRerank": shared.STAGES["rerank"],
+    "CatenaSegmentPostprocessor": shared.STAGES["extractor"],
+    "CatenaChainPostprocessor": shared.STAGES["chains"],
     "CatenaEmbedding": lambda world, name: world.report(
-        report_of_embedder, embedding_subject(adapters.CatenaEmbedding(), name=name)
+        report_of_embedder, testing.embedding_subject(adapters.CatenaEmbedding(), name=name)
     ),
     "LogRankIndex": _measured(LogRankIndex(n=10)),
     "RecallAt": _measured(RecallAt(k=5), 5),

@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import langchain_fakes as fakes
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
@@ -16,17 +17,6 @@ from langchain_classic.retrievers.document_compressors import DocumentCompressor
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_fakes import (
-    PASSAGES,
-    RIVER,
-    Broken,
-    Fixed,
-    ReplyingChatModel,
-    Traces,
-    embeddings,
-    ids,
-    passages,
-)  # fmt: skip
 
 import langchain_catena as lc
 from catena import Library
@@ -57,19 +47,19 @@ OF_GRAPH = GraphSearch(scorer=SIMILAR, walk=WalkOptions(candidates="graph", kind
 
 @pytest.fixture(scope="module")
 def graph() -> ChunkGraph:
-    return lc.build_graph(passages(), embeddings())
+    return lc.build_graph(fakes.passages(), fakes.embeddings())
 
 
 @pytest.fixture(scope="module")
 def own(graph: ChunkGraph) -> dict[str, Any]:
     """The graph and its embeddings."""
-    return {"graph": graph, "embeddings": embeddings()}
+    return {"graph": graph, "embeddings": fakes.embeddings()}
 
 
 @pytest.fixture
 def store() -> InMemoryVectorStore:
-    made = InMemoryVectorStore(embeddings())
-    made.add_documents(passages(pages=[1, 2]))
+    made = InMemoryVectorStore(fakes.embeddings())
+    made.add_documents(fakes.passages(pages=[1, 2]))
     return made
 
 
@@ -79,17 +69,21 @@ def store() -> InMemoryVectorStore:
 def test_it_is_found_as_it_was_given_and_hops_name_the_words_that_they_are_the_first_to_cover(
     own: dict[str, Any], store: InMemoryVectorStore
 ) -> None:
-    given = [*passages(pages=[1, 2])[:1], passages()[0]]  # one that comes twice counts once
-    found = lc.CatenaGraphRetriever(retriever=Fixed(docs=given), **own, how=OF_GRAPH, k=4).invoke(RIVER)
-    assert (ids(found)[0], set(ids(found)), found[0].metadata["pages"]) == ("p0", {"p0", "p2", "p3", "p4"}, [1, 2])
+    given = [*fakes.passages(pages=[1, 2])[:1], fakes.passages()[0]]  # one that comes twice counts once
+    found = lc.CatenaGraphRetriever(retriever=fakes.Fixed(docs=given), **own, how=OF_GRAPH, k=4).invoke(fakes.RIVER)
+    assert (fakes.ids(found)[0], set(fakes.ids(found)), found[0].metadata["pages"]) == (
+        "p0",
+        {"p0", "p2", "p3", "p4"},
+        [1, 2],
+    )
     first, second = (
         next(each.metadata["catena"]["chains"][0] for each in found if each.id == name) for name in ("p0", "p2")
     )
     assert "composer" in set(first["words"]) - set(second["words"])  # the chain has covered it
     whole = lc.CatenaGraphRetriever(vectorstore=store, graph=own["graph"], how=HOW, k=5)
-    assert len(whole.result(RIVER).first.hits) == len(PASSAGES)  # `depth` of them, and not four
+    assert len(whole.result(fakes.RIVER).first.hits) == len(fakes.PASSAGES)  # `depth` of them, and not four
     by_paper = GraphSearch(scorer=SIMILAR, walk=PAPER)
-    assert lc.CatenaGraphRetriever(vectorstore=store, graph=own["graph"], how=by_paper).result(RIVER).keywords
+    assert lc.CatenaGraphRetriever(vectorstore=store, graph=own["graph"], how=by_paper).result(fakes.RIVER).keywords
 
 
 def test_a_filter_holds_for_what_is_given_and_what_the_graph_brings(
@@ -97,19 +91,22 @@ def test_a_filter_holds_for_what_is_given_and_what_the_graph_brings(
 ) -> None:
     where = {"title": {"$in": ["Arno Hale", "Verdel"]}}
     retriever = lc.CatenaGraphRetriever(vectorstore=store, graph=own["graph"], where=where)
-    assert set(ids(retriever.invoke(RIVER))) == {"p0", "p1", "p2"}
-    assert set(ids(retriever.invoke(RIVER, where={"title": "Ombra"}))) == {"p3"}
+    assert set(fakes.ids(retriever.invoke(fakes.RIVER))) == {"p0", "p1", "p2"}
+    assert set(fakes.ids(retriever.invoke(fakes.RIVER, where={"title": "Ombra"}))) == {"p3"}
     wider = lc.CatenaChainCompressor(**own, where=where)
-    assert set(ids(wider.compress_documents(passages(), RIVER))) == {"p0", "p1", "p2"}
+    assert set(fakes.ids(wider.compress_documents(fakes.passages(), fakes.RIVER))) == {"p0", "p1", "p2"}
     with pytest.raises(FilterError):
-        retriever.invoke(RIVER, where={"title": {"$near": "Ombra"}})
+        retriever.invoke(fakes.RIVER, where={"title": {"$near": "Ombra"}})
 
 
 def test_what_stands_nowhere_is_told_in_front(own: dict[str, Any]) -> None:
     note = unknown_document(Ranking((), Scale.RANK, unknown=(Unknown("HX290"),)))
-    given = [note, *passages()]
-    retriever = lc.CatenaGraphRetriever(retriever=Fixed(docs=given), **own, tell_unknown=True)
-    for found in (retriever.invoke(RIVER), lc.CatenaChainCompressor(**own).compress_documents(given, RIVER)):
+    given = [note, *fakes.passages()]
+    retriever = lc.CatenaGraphRetriever(retriever=fakes.Fixed(docs=given), **own, tell_unknown=True)
+    for found in (
+        retriever.invoke(fakes.RIVER),
+        lc.CatenaChainCompressor(**own).compress_documents(given, fakes.RIVER),
+    ):
         assert found[0].metadata["kind"] == "unknown"
         assert lc.format_chains(found).startswith("'HX290' stands nowhere")
 
@@ -118,31 +115,33 @@ def test_what_stands_nowhere_is_told_in_front(own: dict[str, Any]) -> None:
 
 
 async def test_the_inner_retriever_and_the_model_are_children_of_the_run(own: dict[str, Any]) -> None:
-    model = ReplyingChatModel(reply=lambda messages: '["Arno Hale", "Night Ferry"]')
+    model = fakes.ReplyingChatModel(reply=lambda messages: '["Arno Hale", "Night Ferry"]')
     how = GraphSearch(scorer=SIMILAR, keywords_by="llm", walk=PAPER)
-    made = lc.CatenaGraphRetriever(retriever=Fixed(docs=passages()), **own, how=how, llm=model, k=3, tags=["own"])
-    traces = [Traces(), Traces()]
-    made.invoke(RIVER, traces[0].config)
-    await made.ainvoke(RIVER, traces[1].config)
+    made = lc.CatenaGraphRetriever(
+        retriever=fakes.Fixed(docs=fakes.passages()), **own, how=how, llm=model, k=3, tags=["own"]
+    )
+    traces = [fakes.Traces(), fakes.Traces()]
+    made.invoke(fakes.RIVER, traces[0].config)
+    await made.ainvoke(fakes.RIVER, traces[1].config)
     for root in (each.root for each in traces):
         inner = {run.name: run for run in root.child_runs}
         assert (root.name, root.tags, set(inner)) == ("CatenaGraphRetriever", ["own"], {"Fixed", "ReplyingChatModel"})
         assert "first_ranking" in inner["Fixed"].tags
-        assert [len(run.outputs["documents"]) for run in (root, inner["Fixed"])] == [3, len(PASSAGES)]
+        assert [len(run.outputs["documents"]) for run in (root, inner["Fixed"])] == [3, len(fakes.PASSAGES)]
 
 
 def test_it_is_a_stage_before_and_behind_others(own: dict[str, Any], store: InMemoryVectorStore) -> None:
     rerank = lc.CatenaRerank(reranker=FakeReranker(), calibration=Constant())
     pipeline = DocumentCompressorPipeline(transformers=[rerank, lc.CatenaChainCompressor(**own, how=HOW, k=4)])
-    found = pipeline.compress_documents(store.similarity_search(RIVER, k=2), RIVER)
+    found = pipeline.compress_documents(store.similarity_search(fakes.RIVER, k=2), fakes.RIVER)
     told = found[0].metadata["catena"]
     assert (len(found), told["reranker"], told["scale"]) == (
         4,
         "fake-reranker",
         "rank",
     )  # what was said is still said
-    back = rerank.compress_documents(found, RIVER)
-    assert {each.id for each in back} == set(ids(found))
+    back = rerank.compress_documents(found, fakes.RIVER)
+    assert {each.id for each in back} == set(fakes.ids(found))
     assert all(each.metadata["catena"]["chains"] for each in back)
 
 
@@ -157,25 +156,25 @@ class Down(Embeddings):
 
 
 async def test_a_route_that_fails_and_a_callers_mistake_are_told_apart(own: dict[str, Any]) -> None:
-    routes = {"retriever": lc.CatenaRetriever.over({"bad": Broken()}), **own, "how": HOW, "k": 3}
+    routes = {"retriever": lc.CatenaRetriever.over({"bad": fakes.Broken()}), **own, "how": HOW, "k": 3}
     made = lc.CatenaGraphRetriever(**routes)
-    assert made.invoke(RIVER)[0].metadata["catena"]["degraded"]
+    assert made.invoke(fakes.RIVER)[0].metadata["catena"]["degraded"]
     with blockbuster_ctx(["catena", "langchain_catena"]):
-        assert await made.aresult(RIVER) == made.result(RIVER)
+        assert await made.aresult(fakes.RIVER) == made.result(fakes.RIVER)
     with pytest.raises(RouteError, match="the index is gone"):
-        lc.CatenaGraphRetriever(**routes, on_retriever_error="raise").invoke(RIVER)
-    mistaken = lc.CatenaRetriever.over({"good": Fixed(docs=passages())}, where={"title": "Ombra"})
+        lc.CatenaGraphRetriever(**routes, on_retriever_error="raise").invoke(fakes.RIVER)
+    mistaken = lc.CatenaRetriever.over({"good": fakes.Fixed(docs=fakes.passages())}, where={"title": "Ombra"})
     with pytest.raises(FilterError):  # the caller's mistake, which no other ranking makes good
-        lc.CatenaGraphRetriever(**{**routes, "retriever": mistaken}).invoke(RIVER)
+        lc.CatenaGraphRetriever(**{**routes, "retriever": mistaken}).invoke(fakes.RIVER)
 
 
 def test_wrong_options_are_named(graph: ChunkGraph, store: InMemoryVectorStore, tmp_path: Path) -> None:
-    base, retriever = Fixed(docs=passages()), lc.CatenaGraphRetriever
+    base, retriever = fakes.Fixed(docs=fakes.passages()), lc.CatenaGraphRetriever
     with Library.open(tmp_path / "library") as library:
         for kind, options, match in (
             (retriever, {}, "either library"),
             (retriever, {"library": library, "graph": graph}, "either library"),
-            (retriever, {"library": library, "embeddings": embeddings()}, "a library has its own"),
+            (retriever, {"library": library, "embeddings": fakes.embeddings()}, "a library has its own"),
             (retriever, {"graph": graph}, "for the first ranking"),
             (retriever, {"graph": graph, "retriever": base, "vectorstore": store}, "either retriever"),
             (retriever, {"graph": graph, "retriever": base}, "by which it was built"),
@@ -189,11 +188,13 @@ def test_wrong_options_are_named(graph: ChunkGraph, store: InMemoryVectorStore, 
                 kind(**options)
     other = DeterministicFakeEmbedding(size=7)
     with pytest.raises(ParameterError, match="vector of the question"):
-        retriever(retriever=base, graph=graph, embeddings=other).invoke(RIVER)
+        retriever(retriever=base, graph=graph, embeddings=other).invoke(fakes.RIVER)
 
 
 def test_what_says_no_place_in_a_chain_is_a_chain_alone(own: dict[str, Any]) -> None:
-    found = lc.CatenaGraphRetriever(retriever=Fixed(docs=passages()[:1]), **own, how=OF_GRAPH).invoke(RIVER)
+    found = lc.CatenaGraphRetriever(retriever=fakes.Fixed(docs=fakes.passages()[:1]), **own, how=OF_GRAPH).invoke(
+        fakes.RIVER
+    )
     assert lc.chain_formatter().invoke(found) == lc.format_chains(found)
     place = found[1].metadata["catena"]["chains"][0]
     odd = ["no chains", [3], [{"chain": 1}], [{**place, "score": "x"}], [{**place, "edges": {"a": "x"}}], {"a": 1}]
@@ -219,23 +220,22 @@ def test_places_are_those_that_are_said_else_the_order_within_the_source() -> No
         for place, text in enumerate(texts)
     ]
     in_order = {("first", "second"), ("second", "third")}
-    assert structural(lc.build_graph(said[::-1], embeddings())) == in_order
-    assert [lc.build_graph(said, embeddings(), position_key="place").chunk(text).position for text in texts] == [
-        2,
-        1,
-        0,
-    ]
+    assert structural(lc.build_graph(said[::-1], fakes.embeddings())) == in_order
+    assert [
+        lc.build_graph(said, fakes.embeddings(), position_key="place").chunk(text).position for text in texts
+    ] == [2, 1, 0]
     silent = [each.model_copy(update={"metadata": {"source": "a"}}) for each in said]
-    assert structural(lc.build_graph(silent, embeddings())) == in_order
+    assert structural(lc.build_graph(silent, fakes.embeddings())) == in_order
     one_silent = [said[2], silent[0], said[1]]  # then none is believed
-    assert structural(lc.build_graph(one_silent, embeddings())) == {("first", "third"), ("first", "second")}
+    assert structural(lc.build_graph(one_silent, fakes.embeddings())) == {("first", "third"), ("first", "second")}
     other = Document(id="other", page_content="other", metadata={"source": "b"})
     taking_turns = [silent[0], other, silent[1], silent[2]]
-    assert structural(lc.build_graph(taking_turns, embeddings())) == in_order
+    assert structural(lc.build_graph(taking_turns, fakes.embeddings())) == in_order
     by_file = [each.model_copy(update={"metadata": {"file": each.id}}) for each in said]
-    assert structural(lc.build_graph(by_file, embeddings(), source_key="file")) == set()
+    assert structural(lc.build_graph(by_file, fakes.embeddings(), source_key="file")) == set()
     assert (
-        structural(lc.build_graph([each.model_copy(update={"metadata": {}}) for each in said], embeddings())) == set()
+        structural(lc.build_graph([each.model_copy(update={"metadata": {}}) for each in said], fakes.embeddings()))
+        == set()
     )
 
 
@@ -244,12 +244,12 @@ def test_titles_and_keywords_come_from_the_keys_that_are_named() -> None:
     document = Document(id="a", page_content="The pump turns and turns.", metadata=about)
     other = Document(id="b", page_content="No keys.", metadata={"tags": "iron; cast iron"})
     keys: dict[str, Any] = {"title_keys": ["name", "also"], "keyword_key": "tags"}
-    graph = lc.build_graph([document, other], embeddings(), **keys)
+    graph = lc.build_graph([document, other], fakes.embeddings(), **keys)
     assert graph.node("a").titles == ("Pump", "Impeller", "Rotor")
     assert graph.node("a").keywords == ("steel",)  # a title is none
     assert graph.node("b").titles == ()
     assert graph.node("b").keywords == ("iron", "cast iron")
-    plain = lc.build_graph([document], embeddings())
+    plain = lc.build_graph([document], fakes.embeddings())
     assert plain.node("a").titles == ()
     assert plain.node("a").keywords == ("turns",)
 
@@ -300,7 +300,7 @@ def test_what_json_has_no_form_for_comes_back_as_text_and_scores_stay_behind(tmp
         "catena": {"scale": "rank"},
     }
     document = Document(id="a", page_content="An opera.", metadata=metadata)
-    lc.build_graph([document], embeddings()).save(tmp_path / "graph")
+    lc.build_graph([document], fakes.embeddings()).save(tmp_path / "graph")
     found = from_graph_chunk(ChunkGraph.load(tmp_path / "graph").chunk("a"))
     assert found is not None
     assert found.metadata == {
@@ -316,47 +316,49 @@ def test_what_json_has_no_form_for_comes_back_as_text_and_scores_stay_behind(tmp
 
 
 def test_ids_are_the_documents_own_else_made_of_what_they_say(graph: ChunkGraph) -> None:
-    nameless = lc.build_graph(passages(ids=False), embeddings())
-    assert set(nameless.ids) == {each.id for each in lc.with_content_ids(passages(ids=False))}
-    assert len(nameless) == len(graph) == len(PASSAGES)
-    keyed = [each.model_copy(update={"metadata": {"key": f"k{n}"}}) for n, each in enumerate(passages())]
-    by_key = lc.build_graph(keyed, embeddings(), id_key="key")
-    assert by_key.ids == tuple(f"k{number}" for number in range(len(PASSAGES)))
-    assert len(lc.build_graph([passages(ids=False)[0]] * 2, embeddings())) == 2
+    nameless = lc.build_graph(fakes.passages(ids=False), fakes.embeddings())
+    assert set(nameless.ids) == {each.id for each in lc.with_content_ids(fakes.passages(ids=False))}
+    assert len(nameless) == len(graph) == len(fakes.PASSAGES)
+    keyed = [each.model_copy(update={"metadata": {"key": f"k{n}"}}) for n, each in enumerate(fakes.passages())]
+    by_key = lc.build_graph(keyed, fakes.embeddings(), id_key="key")
+    assert by_key.ids == tuple(f"k{number}" for number in range(len(fakes.PASSAGES)))
+    assert len(lc.build_graph([fakes.passages(ids=False)[0]] * 2, fakes.embeddings())) == 2
 
 
 @pytest.mark.parametrize("way", ["own", "content", "key", "nothing"])
 def test_what_a_store_gives_back_is_known_again(way: str) -> None:
     documents = [
         each.model_copy(update={"metadata": {} if way == "nothing" else {**each.metadata, "key": f"k{number}"}})
-        for number, each in enumerate(passages(ids=way == "own"))
+        for number, each in enumerate(fakes.passages(ids=way == "own"))
     ]
-    store = InMemoryVectorStore.from_documents(documents, embeddings())  # names nameless ones at random
+    store = InMemoryVectorStore.from_documents(documents, fakes.embeddings())  # names nameless ones at random
     id_key = "key" if way == "key" else None
-    graph = lc.build_graph(documents, embeddings(), id_key=id_key)
-    retriever = lc.CatenaGraphRetriever(vectorstore=store, graph=graph, id_key=id_key, k=len(PASSAGES))
+    graph = lc.build_graph(documents, fakes.embeddings(), id_key=id_key)
+    retriever = lc.CatenaGraphRetriever(vectorstore=store, graph=graph, id_key=id_key, k=len(fakes.PASSAGES))
     found = retriever.invoke("Who is the mayor of Verdel?")
     assert {each.metadata["catena"]["chunk_id"] for each in found} == set(graph.ids)
     assert {each.id for each in found} == set(store.store)
     (stored, *_) = store.similarity_search("mayor", k=1)
-    assert len(lc.update_graph(graph, embeddings(), removed=[stored], id_key=id_key)) == len(graph) - 1
+    assert len(lc.update_graph(graph, fakes.embeddings(), removed=[stored], id_key=id_key)) == len(graph) - 1
 
 
 def test_sources_are_replaced_and_newcomers_come_behind(graph: ChunkGraph) -> None:
     new = Document(id="new", page_content="Arno Hale is at rest.", metadata={"source": "arno hale.md"})
-    assert structural(lc.update_graph(graph, embeddings(), added=[new])) == {("p0", "p1"), ("new", "p1")}
-    instead = lc.update_graph(graph, embeddings(), added=[new], removed_sources=["arno hale.md"])
+    assert structural(lc.update_graph(graph, fakes.embeddings(), added=[new])) == {("p0", "p1"), ("new", "p1")}
+    instead = lc.update_graph(graph, fakes.embeddings(), added=[new], removed_sources=["arno hale.md"])
     assert set(instead.ids) == {*graph.ids, "new"} - {"p0", "p1"}
     assert instead.chunk("new").position == 0
-    again = lc.update_graph(graph, embeddings(), added=passages(), removed=["p0"], removed_sources=["pump.md"])
-    assert again.identity == graph.identity == lc.update_graph(graph, embeddings()).identity
+    again = lc.update_graph(
+        graph, fakes.embeddings(), added=fakes.passages(), removed=["p0"], removed_sources=["pump.md"]
+    )
+    assert again.identity == graph.identity == lc.update_graph(graph, fakes.embeddings()).identity
     parts = [Document(id=f"{n}", page_content=f"Part {n}.", metadata={"source": "parts.md"}) for n in range(4)]
-    shorter = lc.update_graph(lc.build_graph(parts, embeddings()), embeddings(), removed=["1"])
+    shorter = lc.update_graph(lc.build_graph(parts, fakes.embeddings()), fakes.embeddings(), removed=["1"])
     assert [shorter.chunk(name).position for name in shorter.ids] == [0, 2, 3]
     assert structural(shorter) == {("0", "2"), ("2", "3")}
     twins = [Document(page_content="Twice.", metadata={"source": "twins.md"})] * 2
-    both = lc.build_graph(twins, embeddings())
-    assert lc.update_graph(both, embeddings(), added=twins).identity == both.identity
+    both = lc.build_graph(twins, fakes.embeddings())
+    assert lc.update_graph(both, fakes.embeddings(), added=twins).identity == both.identity
 
 
 # Models.
@@ -370,22 +372,22 @@ def keywords_reply(messages: list[Any]) -> str:
 
 
 async def test_a_model_finds_keywords_where_none_are_said_and_nothing_is_paid_twice(tmp_path: Path) -> None:
-    model = ReplyingChatModel(reply=keywords_reply)
+    model = fakes.ReplyingChatModel(reply=keywords_reply)
     embedder = FakeEmbedder(dim=48)
     services = Services(journal=Journal.open(tmp_path / "journal.db"))
-    documents = passages()
+    documents = fakes.passages()
     documents[3] = documents[3].model_copy(update={"metadata": {**documents[3].metadata, "keywords": ["spring"]}})
     how: dict[str, Any] = {"llm": model, "services": services, "keyword_key": "keywords"}
     graph = lc.build_graph(documents, lc.CatenaEmbeddings(embedder), **how)
     assert graph.node("p1").keywords == ("bees", "harmony")
     assert graph.node("p3").keywords == ("spring",)
-    assert len(model.sent) == len(PASSAGES) - 1
+    assert len(model.sent) == len(fakes.PASSAGES) - 1
     sent, asked = len(model.sent), len(embedder.calls)
     with blockbuster_ctx(["langchain_catena", "catena"]):
         again = await lc.abuild_graph(documents, lc.CatenaEmbeddings(embedder), **how)
     assert again.identity == graph.identity
     assert (len(model.sent), len(embedder.calls)) == (sent, asked)
-    few = lc.build_graph(documents, embeddings(), llm=model, keywords=GraphKeywords(count=1))
+    few = lc.build_graph(documents, fakes.embeddings(), llm=model, keywords=GraphKeywords(count=1))
     assert all(len(few.node(name).keywords) <= 1 for name in few.ids)
     services.journal.close()  # type: ignore[union-attr]
 
@@ -397,8 +399,8 @@ def test_where_a_model_fails_keywords_are_found_without_it(caplog: pytest.LogCap
         return keywords_reply(messages)
 
     with caplog.at_level(logging.WARNING):
-        graph = lc.build_graph(passages(), embeddings(), llm=ReplyingChatModel(reply=reply))
-    assert graph.node("p2").keywords == lc.build_graph(passages(), embeddings()).node("p2").keywords
+        graph = lc.build_graph(fakes.passages(), fakes.embeddings(), llm=fakes.ReplyingChatModel(reply=reply))
+    assert graph.node("p2").keywords == lc.build_graph(fakes.passages(), fakes.embeddings()).node("p2").keywords
     assert "verdel.md" in caplog.text
     assert "without the model" in caplog.text
     assert set(graph.node("p1").keywords) == {"bees", "harmony"}
@@ -406,12 +408,12 @@ def test_where_a_model_fails_keywords_are_found_without_it(caplog: pytest.LogCap
 
 def test_wrong_arguments_are_named_and_progress_is_told(graph: ChunkGraph) -> None:
     for documents, by, how, match in (
-        (passages(), "minilm", {}, "embeddings"),
-        (passages(), FakeEmbedder, {}, "embeddings"),
-        (passages(), embeddings(), {"title_keys": "title"}, "title_keys"),
-        (passages(), embeddings(), {"keywords": GraphKeywords()}, "llm"),
-        (passages(year=1931), embeddings(), {"keyword_key": "year"}, r"'year'.* of document 'p0'"),
-        (passages(), embeddings(), {"id_kye": "key"}, "id_kye"),
+        (fakes.passages(), "minilm", {}, "embeddings"),
+        (fakes.passages(), FakeEmbedder, {}, "embeddings"),
+        (fakes.passages(), fakes.embeddings(), {"title_keys": "title"}, "title_keys"),
+        (fakes.passages(), fakes.embeddings(), {"keywords": GraphKeywords()}, "llm"),
+        (fakes.passages(year=1931), fakes.embeddings(), {"keyword_key": "year"}, r"'year'.* of document 'p0'"),
+        (fakes.passages(), fakes.embeddings(), {"id_kye": "key"}, "id_kye"),
     ):
         with pytest.raises(ParameterError, match=match):
             lc.build_graph(documents, by, **how)  # type: ignore[arg-type]
@@ -420,16 +422,16 @@ def test_wrong_arguments_are_named_and_progress_is_told(graph: ChunkGraph) -> No
         ({"removed": [Document(id="nowhere", page_content="x")]}, "nowhere"),
     ):
         with pytest.raises(ParameterError, match=match):
-            lc.update_graph(graph, embeddings(), **wrong)  # type: ignore[arg-type]
+            lc.update_graph(graph, fakes.embeddings(), **wrong)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="vectors"):
         lc.update_graph(graph, FakeEmbedder(dim=7), added=[Document(id="new", page_content="x")])
     with pytest.raises(ServiceError, match="the endpoint is down"):
-        lc.build_graph(passages(), Down())
+        lc.build_graph(fakes.passages(), Down())
     cancel, seen = Cancel(), []
-    lc.build_graph(passages(), embeddings(), progress=lambda told: seen.append((told.done, told.total)))
+    lc.build_graph(fakes.passages(), fakes.embeddings(), progress=lambda told: seen.append((told.done, told.total)))
     assert seen[-1][0] == seen[-1][1] > 0
     cancel.set()
     with pytest.raises(CancelledError):
-        lc.build_graph(passages(), embeddings(), services=Services(cancel=cancel))
-    assert lc.build_graph(passages(), DeterministicFakeEmbedding(size=8)).dim == 8
-    assert lc.build_graph(passages(), FakeEmbedder(dim=48)).identity == graph.identity
+        lc.build_graph(fakes.passages(), fakes.embeddings(), services=Services(cancel=cancel))
+    assert lc.build_graph(fakes.passages(), DeterministicFakeEmbedding(size=8)).dim == 8
+    assert lc.build_graph(fakes.passages(), FakeEmbedder(dim=48)).identity == graph.identity

@@ -14,18 +14,12 @@ from llama_index_models import Saying
 from llama_index_stores import Replying, splitter
 from llama_index_views import BODIES, manual
 
+import llama_index_catena as li
 from catena.enrichment import CodeDetector, ContextOptions, LLMDetector, RecognizerDetector
 from catena.library import FixedLength
 from catena.structure import ChunkOptions, EmbeddingOptions, SectionChunkOptions, cut_sections, outline
 from catena.testing.fakes import FakeRecognizer
 from catena.text import count_tokens
-from llama_index_catena import (
-    CatenaAtomicTransform,
-    CatenaContextExtractor,
-    CatenaEntityExtractor,
-    CatenaNodeParser,
-    TableNode,
-)
 from llama_index_catena.documents import join_pages, to_core_document
 
 pytestmark = pytest.mark.usefixtures("loop")
@@ -46,7 +40,7 @@ Tighten to 12 Nm.
 |---|---|
 | lid | 3 Nm |
 """
-PARSER = CatenaNodeParser(min_tokens=0)
+PARSER = li.CatenaNodeParser(min_tokens=0)
 
 
 def document(text: str = TEXT, id_: str = "pump", **metadata: object) -> Document:
@@ -62,7 +56,7 @@ def test_titles_reach_the_embedding_and_the_reader_while_the_text_stays_an_exact
 
 
 def test_neighbours_are_left_out_on_request() -> None:
-    nodes = CatenaNodeParser(min_tokens=0, include_prev_next_rel=False).get_nodes_from_documents([document()])
+    nodes = li.CatenaNodeParser(min_tokens=0, include_prev_next_rel=False).get_nodes_from_documents([document()])
     assert all(set(n.relationships) == {NodeRelationship.SOURCE} for n in nodes)
 
 
@@ -79,7 +73,7 @@ def test_the_parents_metadata_and_its_exclusions_come_along() -> None:
         "<file_name: pump.md\nnested: {'a': [1]}\nheadings: Pump|# Pump\n\nRead this first.>"
     )
     assert "secret" not in node.get_content(MetadataMode.LLM)
-    bare = CatenaNodeParser(include_metadata=False).get_nodes_from_documents([parent])[0]
+    bare = li.CatenaNodeParser(include_metadata=False).get_nodes_from_documents([parent])[0]
     assert "file_name" not in bare.metadata
     assert bare.metadata["header_path"] == "/Pump/"
 
@@ -87,7 +81,7 @@ def test_the_parents_metadata_and_its_exclusions_come_along() -> None:
 def test_a_node_of_a_node_points_to_the_document_with_offsets_in_it() -> None:
     source = document(TEXT)
     sections = PARSER.get_nodes_from_documents([source])
-    parts = CatenaNodeParser(max_tokens=4, min_tokens=0).get_nodes_from_documents(sections)  # type: ignore[arg-type]
+    parts = li.CatenaNodeParser(max_tokens=4, min_tokens=0).get_nodes_from_documents(sections)  # type: ignore[arg-type]
     assert len(parts) > len(sections)
     lines = {(n.metadata["first_line"], n.metadata["last_line"]) for n in sections}
     assert {(n.metadata["first_line"], n.metadata["last_line"]) for n in parts} == lines
@@ -126,21 +120,21 @@ def numbered(i: int, doc: Document) -> str:
 
 
 def test_an_id_function_of_the_callers_is_obeyed() -> None:
-    nodes = CatenaNodeParser(min_tokens=0, id_func=numbered).get_nodes_from_documents([document()])
+    nodes = li.CatenaNodeParser(min_tokens=0, id_func=numbered).get_nodes_from_documents([document()])
     assert [n.node_id for n in nodes] == ["pump-0", "pump-1", "pump-2", "pump-3"]
     assert nodes[0].next_node.node_id == "pump-1"
 
 
 def test_an_id_function_cannot_be_written_down() -> None:
     with pytest.raises(ValueError, match="id_func must be given again as a function, got 'numbered'"):
-        CatenaNodeParser.from_dict(CatenaNodeParser(id_func=numbered).to_dict())
+        li.CatenaNodeParser.from_dict(li.CatenaNodeParser(id_func=numbered).to_dict())
 
 
 def test_a_table_is_embedded_by_its_definition_and_read_whole() -> None:
-    parser = CatenaNodeParser(min_tokens=0, embed_tables="definition")
+    parser = li.CatenaNodeParser(min_tokens=0, embed_tables="definition")
     nodes = parser.get_nodes_from_documents([document(title="HX210")])
     table, plain = nodes[3], PARSER.get_nodes_from_documents([document(title="HX210")])[3]
-    assert [isinstance(node, TableNode) for node in nodes] == [False, False, False, True]
+    assert [isinstance(node, li.TableNode) for node in nodes] == [False, False, False, True]
     assert table.text == plain.text
     assert table.get_content(MetadataMode.LLM) == plain.get_content(MetadataMode.LLM)
     about = "title: HX210\nheadings: HX210 › Pump › Cover\n\n"
@@ -154,7 +148,7 @@ OFFLINE = EmbeddingOptions(shortest=300, longest=3000)
 @pytest.mark.parametrize("fields", [{}, {"segmentation": OFFLINE}])
 def test_positions_count_the_nodes_of_a_document_and_links_follow_them(fields: dict[str, object]) -> None:
     text = f"# A\n\n## B\n\n{TEXT}\n## C\n\n{TEXT}"  # a heading without text of its own is no node
-    nodes = CatenaNodeParser(**fields).get_nodes_from_documents([document(text, "d"), document(text, "e")])
+    nodes = li.CatenaNodeParser(**fields).get_nodes_from_documents([document(text, "d"), document(text, "e")])
     for id_ in ("d", "e"):
         mine = [node for node in nodes if node.ref_doc_id == id_]
         assert [node.metadata["position"] for node in mine] == list(range(len(mine)))
@@ -169,32 +163,32 @@ SECTIONS = SectionChunkOptions(leave_out=("Housing",))
 
 def test_a_section_is_one_node_of_any_length_and_an_exact_slice() -> None:
     document = manual()
-    nodes = CatenaNodeParser(chunks=SectionChunkOptions()).get_nodes_from_documents([document])
+    nodes = li.CatenaNodeParser(chunks=SectionChunkOptions()).get_nodes_from_documents([document])
     core = to_core_document(document)
     assert [node.node_id for node in nodes] == [chunk.id for chunk in cut_sections(core, outline(core))]
     assert [node.metadata["header_path"] for node in nodes] == [f"/Pump/{name}/" for name in BODIES]
     for node in nodes:
         assert document.text[node.start_char_idx : node.end_char_idx] == node.text
         assert count_tokens(node.text) > 100
-    left = CatenaNodeParser(chunks=SECTIONS).get_nodes_from_documents([document])
+    left = li.CatenaNodeParser(chunks=SECTIONS).get_nodes_from_documents([document])
     assert [node.text for node in left] == [node.text for node in nodes[1:]]
 
 
 def test_what_a_chunk_is_decides_cache_keys_and_is_written_down() -> None:
     fixed = [FixedLength(tokens=50), FixedLength()]
     kinds = [None, ChunkOptions(max_tokens=50), SectionChunkOptions(), SECTIONS, *fixed]
-    parsers = [CatenaNodeParser(chunks=kind) for kind in kinds]
+    parsers = [li.CatenaNodeParser(chunks=kind) for kind in kinds]
     assert len({get_transformation_hash([manual()], parser) for parser in parsers}) == len(kinds)
     for parser in parsers:
-        assert CatenaNodeParser.from_dict(parser.to_dict()).chunks == parser.chunks
+        assert li.CatenaNodeParser.from_dict(parser.to_dict()).chunks == parser.chunks
 
 
 MANUAL = Document(id_="hx210", text="# HX210\n\nThe pump holds 3 bar. The fuse is a T4A.\n", metadata={"owner": "me"})
 
 
 def test_units_of_a_node_lie_in_its_document() -> None:
-    (part,) = [node for node in CatenaAtomicTransform(Replying(by=divided))([MANUAL]) if "pump" in node.text]
-    (same,) = CatenaAtomicTransform(Saying(reply="fail"))([part])  # of one sentence nobody is asked
+    (part,) = [node for node in li.CatenaAtomicTransform(Replying(by=divided))([MANUAL]) if "pump" in node.text]
+    (same,) = li.CatenaAtomicTransform(Saying(reply="fail"))([part])  # of one sentence nobody is asked
     assert (same.text, same.start_char_idx, same.ref_doc_id) == (part.text, part.start_char_idx, "hx210")
     assert same.metadata["owner"] == "me"
 
@@ -224,13 +218,13 @@ def writing(prompt: str) -> str:
 
 
 def sections(text: str = PUMP_MANUAL) -> list[TextNode]:
-    return CatenaNodeParser(min_tokens=0).get_nodes_from_documents([Document(id_="pump", text=text)])
+    return li.CatenaNodeParser(min_tokens=0).get_nodes_from_documents([Document(id_="pump", text=text)])
 
 
 def test_embeddings_read_it_only_where_the_options_say_so() -> None:
     for embed in (False, True):
         options = ContextOptions(by="offline", embed=embed)
-        node = CatenaContextExtractor(options=options)(sections())[0]
+        node = li.CatenaContextExtractor(options=options)(sections())[0]
         assert ("section_summary" in node.get_content(MetadataMode.EMBED)) is embed
         assert "section_summary: " in node.get_content(MetadataMode.LLM)
         assert "title: Pump manual" in node.get_content(MetadataMode.EMBED)
@@ -240,7 +234,7 @@ def test_nodes_of_llama_indexs_own_parsers_are_described_too() -> None:
     document = Document(id_="pump", text=PUMP_MANUAL)
     expected, found = [None, *(f"This section is about: the {name}." for name in ("seal", "cover"))], []
     for parser in (MarkdownNodeParser(), splitter(20, 8)):
-        made = CatenaContextExtractor(Replying(by=writing))(parser.get_nodes_from_documents([document]))
+        made = li.CatenaContextExtractor(Replying(by=writing))(parser.get_nodes_from_documents([document]))
         assert {node.metadata["document_summary"] for node in made} == {SUMMARY}
         found.append([node.metadata.get("section_summary") for node in made])
     assert found[0] == expected
@@ -249,9 +243,9 @@ def test_nodes_of_llama_indexs_own_parsers_are_described_too() -> None:
 
 def test_nodes_of_several_documents_keep_their_places() -> None:
     documents = [Document(id_=f"d{number}", text=f"# Part\n\nIt is part AB-{number}.") for number in range(3)]
-    nodes = CatenaNodeParser()(documents)
+    nodes = li.CatenaNodeParser()(documents)
     mixed = [nodes[2], nodes[0], nodes[1]]
-    found = CatenaEntityExtractor()(mixed)
+    found = li.CatenaEntityExtractor()(mixed)
     assert [node.metadata["entities"] for node in found] == ["AB-2", "AB-0", "AB-1"]
-    detectors = CatenaEntityExtractor(llm=MockLLM(), recognizer=FakeRecognizer({})).detectors
+    detectors = li.CatenaEntityExtractor(llm=MockLLM(), recognizer=FakeRecognizer({})).detectors
     assert [type(each) for each in detectors] == [CodeDetector, LLMDetector, RecognizerDetector]

@@ -12,23 +12,13 @@ import pytest
 from adapter_faces import quoting
 from blockbuster import blockbuster_ctx
 from langchain_fakes import module_library
-from llama_index.core import VectorStoreIndex
+from llama_index.core import VectorStoreIndex, schema
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.evaluation import RetrieverEvaluator
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    ImageNode,
-    MetadataMode,
-    NodeRelationship,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
-)
 from llama_index.core.tools import ToolMetadata
 from llama_index_models import Saying
 from llama_index_spans import listening
@@ -68,12 +58,12 @@ def test_the_pages_of_a_quote_are_its_own_where_the_library_has_the_document(tmp
     without = adapters.CatenaQueryEngine(
         VectorStoreIndex([], embed_model=adapters.CatenaEmbedding()).as_retriever(), Replying(by=quoting)
     )
-    assert without.synthesize(QueryBundle(TORQUE), nodes).metadata["citations"][0]["pages"] == [1, 2]
+    assert without.synthesize(schema.QueryBundle(TORQUE), nodes).metadata["citations"][0]["pages"] == [1, 2]
 
 
 async def test_any_retriever_with_any_postprocessors_is_answered_from() -> None:
     text = f"The HX210 is mounted upright. {TEXT.replace('4.5', '14')} Its fuse holds 400 mA."
-    nodes = splitter(24, 4).get_nodes_from_documents([Document(id_="HX210", text=text)])
+    nodes = splitter(24, 4).get_nodes_from_documents([schema.Document(id_="HX210", text=text)])
     index = VectorStoreIndex(nodes, embed_model=adapters.CatenaEmbedding())
     engine = adapters.CatenaQueryEngine(
         index.as_retriever(similarity_top_k=3),
@@ -94,7 +84,7 @@ def test_further_source_nodes_are_kept_and_scores_are_not_needed(library: Librar
     for each in nodes:
         each.score = None
     engine = adapters.CatenaQueryEngine(adapters.CatenaRetriever(library), Replying(by=quoting), library=library)
-    said = engine.synthesize(QueryBundle(TORQUE), nodes, additional_source_nodes=nodes[:1])
+    said = engine.synthesize(schema.QueryBundle(TORQUE), nodes, additional_source_nodes=nodes[:1])
     assert said.source_nodes[-1] == nodes[0]
     assert said.metadata["citations"][0]["verified"]
 
@@ -123,13 +113,13 @@ async def test_spans_and_events_are_paired_also_where_the_model_fails(library: L
 QUESTION = "How many screws hold the cover?"
 ANSWER = 'Six screws hold it [1].\n\nQuotes:\n[1] "The cover takes six screws."'
 FOUND = [
-    (TextNode(id_="a", text="The cover takes six screws.", metadata={"title": "HX210"}), 0.9),
-    (TextNode(id_="b", text="It is painted grey.", metadata={"title": "HX210"}), 0.0),
+    (schema.TextNode(id_="a", text="The cover takes six screws.", metadata={"title": "HX210"}), 0.9),
+    (schema.TextNode(id_="b", text="It is painted grey.", metadata={"title": "HX210"}), 0.0),
 ]
 
 
-def scored() -> list[NodeWithScore]:
-    return [NodeWithScore(node=node, score=score) for node, score in FOUND]
+def scored() -> list[schema.NodeWithScore]:
+    return [schema.NodeWithScore(node=node, score=score) for node, score in FOUND]
 
 
 # Synthesizers.
@@ -160,7 +150,9 @@ async def test_chains_are_answered_in_a_few_words_or_not_at_all() -> None:
     assert (str(response), response.metadata) == ("Six", {"answerable": True})
     assert [found.node.node_id for found in response.source_nodes] == ["a", "b"]
     assert str(await engine.aquery(QUESTION)) == "Six"
-    notice = NodeWithScore(node=TextNode(id_="n", text="No HX900.", metadata={"kind": NOTICE}), score=0.0)
+    notice = schema.NodeWithScore(
+        node=schema.TextNode(id_="n", text="No HX900.", metadata={"kind": NOTICE}), score=0.0
+    )
     nothing = adapters.CatenaChainSynthesizer(llm).synthesize(QUESTION, [notice])
     assert (str(nothing), nothing.source_nodes) == ("Empty Response", [notice])
     assert len(llm.asked) == 2
@@ -173,7 +165,7 @@ async def test_chains_are_answered_in_a_few_words_or_not_at_all() -> None:
 
 async def test_each_question_is_asked_of_every_tool() -> None:
     tools = [ToolMetadata(name=name, description=name) for name in ("manuals", "notes")]
-    query = QueryBundle("When was it built? Who built it?")
+    query = schema.QueryBundle("When was it built? Who built it?")
     found = adapters.CatenaQuestionGenerator().generate(tools, query)
     assert len({each.sub_question for each in found}) == 2
     assert [each.tool_name for each in found] == ["manuals", "notes"] * 2
@@ -182,7 +174,7 @@ async def test_each_question_is_asked_of_every_tool() -> None:
 
 @pytest.mark.slow
 async def test_a_model_that_fails_leaves_the_offline_way_and_it_is_told() -> None:
-    tools, query = [ToolMetadata(name="m", description="m")], QueryBundle("When was it built? Who built it?")
+    tools, query = [ToolMetadata(name="m", description="m")], schema.QueryBundle("When was it built? Who built it?")
     generator = adapters.CatenaQuestionGenerator(Saying(reply="fail"))
     with listening() as told:
         found = await generator.agenerate(tools, query)
@@ -197,19 +189,21 @@ SUBJECTS = ("pumps and oil", "valves and steam", "lamps and light", "doors and l
 HOW = RaptorOptions(summaries=ClusterSummaries(by="offline"), clustering=Clustering(dimensions=3))
 
 
-def leaves(document: str = "d") -> list[TextNode]:
+def leaves(document: str = "d") -> list[schema.TextNode]:
     return [
-        TextNode(
+        schema.TextNode(
             id_=f"{document}-{place:02d}",
             text=f"Remark {place} speaks of {SUBJECTS[place % 4]}.",
             metadata={"title": "Remarks"},
-            relationships={NodeRelationship.SOURCE: Document(id_=document, text="").as_related_node_info()},
+            relationships={
+                schema.NodeRelationship.SOURCE: schema.Document(id_=document, text="").as_related_node_info()
+            },
         )
         for place in range(16)
     ]
 
 
-def known(nodes: Sequence[BaseNode]) -> list[dict[str, object]]:
+def known(nodes: Sequence[schema.BaseNode]) -> list[dict[str, object]]:
     return [node.to_dict() for node in nodes]
 
 
@@ -227,7 +221,9 @@ async def test_summaries_stand_behind_their_nodes_and_name_them() -> None:
     for summary in summaries:
         assert (summary.metadata["kind"], summary.ref_doc_id) == (SUMMARY, "d")
         assert summary.child_nodes
-        assert TREE_LEVEL not in summary.get_content(MetadataMode.EMBED) + summary.get_content(MetadataMode.LLM)
+        assert TREE_LEVEL not in summary.get_content(schema.MetadataMode.EMBED) + summary.get_content(
+            schema.MetadataMode.LLM
+        )
     first = {
         child.node_id for summary in summaries if summary.metadata[TREE_LEVEL] == 1 for child in summary.child_nodes
     }
@@ -259,8 +255,8 @@ async def test_a_tree_is_searched_in_all_layers_or_from_the_root() -> None:
 
 
 def test_pictures_may_be_in_the_node_and_addresses_are_not_fetched() -> None:
-    inside = ImageNode(id_="i", text="Figure 1", image=base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode())
-    nodes = [inside, ImageNode(id_="u", image_url="http://127.0.0.1:9/none.png")]
+    inside = schema.ImageNode(id_="i", text="Figure 1", image=base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode())
+    nodes = [inside, schema.ImageNode(id_="u", image_url="http://127.0.0.1:9/none.png")]
     with listening() as told:
         found = adapters.CatenaCaptionExtractor(Saying(reply="A grey cover with six screws."))(nodes)
     assert [node.metadata.get("caption") for node in found] == ["A grey cover with six screws.", None]
@@ -287,15 +283,18 @@ async def test_judges_say_what_passes() -> None:
 
 
 def test_what_was_found_of_an_answers_scope_is_measured_in_characters() -> None:
-    documents = [Document(id_="x", text="Other words."), Document(id_="d", text="One two three. Four five six.")]
+    documents = [
+        schema.Document(id_="x", text="Other words."),
+        schema.Document(id_="d", text="One two three. Four five six."),
+    ]
     nodes = adapters.CatenaNodeParser(max_tokens=4, min_tokens=0).get_nodes_from_documents(documents)
     judge = adapters.CatenaScopeEvaluator(documents)
     halves = [node for node in nodes if node.ref_doc_id == "d"]
     assert len(halves) == 2
-    response = Response(response="", source_nodes=[NodeWithScore(node=halves[0], score=0.0)])
+    response = Response(response="", source_nodes=[schema.NodeWithScore(node=halves[0], score=0.0)])
     found = judge.evaluate_response("q", response, evidence={"d": [(0, 29)]})
     assert found.score == pytest.approx(12 / 24)
-    whole = judge.recall([NodeWithScore(node=node) for node in halves], {"d": [(0, 29)]})
+    whole = judge.recall([schema.NodeWithScore(node=node) for node in halves], {"d": [(0, 29)]})
     assert whole == 1.0
     for evidence in ({"z": [(0, 1)]}, {"x": [(0, 15)]}, {}):  # 15 characters would reach into the next document
         with pytest.raises(EvaluationError):
@@ -304,7 +303,7 @@ def test_what_was_found_of_an_answers_scope_is_measured_in_characters() -> None:
 
 class Tenth(BaseRetriever):
     def _retrieve(self, query_bundle):
-        return [NodeWithScore(node=TextNode(id_=each, text=each)) for each in [*"bcdefghij", "a"]]
+        return [schema.NodeWithScore(node=schema.TextNode(id_=each, text=each)) for each in [*"bcdefghij", "a"]]
 
 
 @pytest.fixture
