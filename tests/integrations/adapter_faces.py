@@ -20,8 +20,7 @@ from langchain_fakes import Events, Fixed, ReplyingChatModel
 from llama_index.core.schema import Document as LlamaIndexDocument
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.tools import ToolMetadata
-from llama_index_spans import listening
-from llama_index_stores import Finding, Replying, chain, docstore_of
+from llama_index_fakes import Finding, Replying, chain, docstore_of, listening
 
 import langchain_catena as lc
 import llama_index_catena as li

@@ -28,25 +28,18 @@ from catena.testing.divider_conformance import report_of_divider
 from catena.testing.ranking_conformance import Filtering
 from catena_bench.baselines import Clustering, ClusterSummaries, RaptorOptions
 
-MANUAL = """# {name} Manual
-
-## Mounting
-
-Tighten the cover screws to {torque} Nm. Use the supplied key, and never a longer one.
-
-## Maintenance
-
-Check the seal of the cover every {months} months. The lever opens the housing without force.
-
-## Power
-
-The fuse of the motor holds {fuse} A at most.
-
-| Parameter | Value |
-|---|---|
-| Fuse | {fuse} A |
-| Torque | {torque} Nm |
-"""
+MANUAL = (
+    "# {name} Manual\n\n## Mounting\n\n"
+    "Tighten the cover screws to {torque} Nm. Use the supplied key, and never a longer one.\n\n"
+    "## Maintenance\n\n"
+    "Check the seal of the cover every {months} months. The lever opens the housing without force.\n\n"
+    "## Power\n\nThe fuse of the motor holds {fuse} A at most.\n\n"
+    "| Parameter | Value |\n|---|---|\n| Fuse | {fuse} A |\n| Torque | {torque} Nm |\n"
+)
+PUMP = (
+    "# Pump\n\nRead this first.\n\n## Screws M6/M8\n\nTighten to 12 Nm.\n\n## Cover\n\n"
+    "Tighten to 12 Nm.\n\n| part | torque |\n|---|---|\n| lid | 3 Nm |\n"
+)
 MANUALS = {
     f"{name.lower()}.md": MANUAL.format(name=name, torque=torque, months=months, fuse=fuse)
     for name, torque, months, fuse in (("HX200", "3.2", 6, "2"), ("HX210", "4.5", 12, "4"), ("KL30", "7.5", 24, "9"))

@@ -13,7 +13,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
-from llama_index_models import Saying
+from llama_index_fakes import Saying
 
 import llama_index_catena as adapters
 from catena.retrieval import ViewRankFusion

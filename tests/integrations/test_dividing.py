@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from adapter_faces import FACES, Refused, ids
-from conformance_world import divided
+from conformance_world import PUMP, divided
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_fakes import CHARTS, charts
@@ -50,24 +50,6 @@ def test_ids_are_derived_and_slices_exact_for_any_text(face: Any, text: str, how
     assert all(sliced(text, chunks))
     assert [chunk.start for chunk in chunks] == sorted(chunk.start or 0 for chunk in chunks)
     assert bool(chunks) == bool(text.strip())
-
-
-PUMP = """# Pump
-
-Read this first.
-
-## Screws M6/M8
-
-Tighten to 12 Nm.
-
-## Cover
-
-Tighten to 12 Nm.
-
-| part | torque |
-|---|---|
-| lid | 3 Nm |
-"""
 
 
 def test_a_document_becomes_chunks_with_exact_offsets_kinds_lines_and_neighbours(face: Any) -> None:

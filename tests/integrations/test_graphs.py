@@ -17,6 +17,7 @@ from drawn_graph import HOW, QUESTION, TEXTS, by_hand, nodes
 from graph_fakes import FakeGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langchain_fakes import PASSAGES
 
 from catena import Library
 from catena.answering import ChainReading, chain_context
@@ -199,14 +200,6 @@ def ids_of(chain: Chain) -> list[str]:
 
 
 # Building.
-
-PASSAGES = (
-    ("Arno Hale", "Arno Hale was a composer from Verdel, who wrote the opera Night Ferry."),
-    ("Arno Hale", "In his last years Arno Hale taught harmony and kept bees."),
-    ("Verdel", "Verdel is a town on the Ombra, known for glass. Its mayor is Lisa Prent."),
-    ("Ombra", "The Ombra is 212 km long and rises in the Kesh hills."),
-    ("Night Ferry", "Night Ferry is an opera in three acts, first given in 1931."),
-)
 
 
 def passages(face: Any) -> list[Any]:

@@ -285,22 +285,15 @@ def test_a_header_is_put_before_the_text_where_asked_for() -> None:
 
 # The retriever.
 
-MANUAL = """# {0} manual
-
-## Mounting
-
-Mount the {0} upright, away from heat, on a wall that bears its weight for years without giving way.
-
-## Cover
-
-Before the cover of the {0} is closed, the seal must lie in its groove, clean and without a twist.
-
-Tighten the cover screws of the {0} to {1} Nm, crosswise, in two passes, and check them after a day.
-
-## Fuse
-
-The fuse of the {0} is rated 400 mA, slow, and lies behind the cover on the left side of the board.
-"""
+MANUAL = (
+    "# {0} manual\n\n## Mounting\n\n"
+    "Mount the {0} upright, away from heat, on a wall that bears its weight for years without giving way.\n\n"
+    "## Cover\n\n"
+    "Before the cover of the {0} is closed, the seal must lie in its groove, clean and without a twist.\n\n"
+    "Tighten the cover screws of the {0} to {1} Nm, crosswise, in two passes, and check them after a day.\n\n"
+    "## Fuse\n\n"
+    "The fuse of the {0} is rated 400 mA, slow, and lies behind the cover on the left side of the board.\n"
+)
 QUESTION, NOWHERE = (f"How tight are the cover screws of the {name}?" for name in ("HX210", "HX290"))
 TORQUES = {"HX200": "3.2", "HX210": "4.5", "HX220": "6.1"}
 library = module_library({f"{name.lower()}.md": MANUAL.format(name, torque) for name, torque in TORQUES.items()})

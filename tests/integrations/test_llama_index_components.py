@@ -29,9 +29,7 @@ from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseNode, Document, ImageNode, QueryBundle, TextNode, TransformComponent
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index_models import Saying
-from llama_index_spans import listening
-from llama_index_stores import Finding, chain
+from llama_index_fakes import Finding, Saying, chain, listening
 from numpy.typing import NDArray
 
 import llama_index_catena as adapters

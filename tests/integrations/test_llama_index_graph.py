@@ -21,9 +21,7 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
-from llama_index_spans import listening
-from llama_index_stores import Finding, chain
-from llama_index_views import Counted, Texts, index_of, sections_of
+from llama_index_fakes import Counted, Finding, Texts, chain, index_of, listening, sections_of
 
 import llama_index_catena as li
 from catena import FilterError, Journal, Library, ParameterError, Services, run

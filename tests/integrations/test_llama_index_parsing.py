@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from conformance_world import divided
+from conformance_world import PUMP, divided
 from llama_index.core.ingestion.pipeline import get_transformation_hash
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import Document, MetadataMode, NodeRelationship, TextNode
-from llama_index_models import Saying
-from llama_index_stores import Replying, splitter
-from llama_index_views import BODIES, manual
+from llama_index_fakes import BODIES, Replying, Saying, manual, splitter
 
 import llama_index_catena as li
 from catena.enrichment import CodeDetector, ContextOptions, LLMDetector, RecognizerDetector
@@ -24,26 +22,10 @@ from llama_index_catena.documents import join_pages, to_core_document
 
 pytestmark = pytest.mark.usefixtures("loop")
 
-TEXT = """# Pump
-
-Read this first.
-
-## Screws M6/M8
-
-Tighten to 12 Nm.
-
-## Cover
-
-Tighten to 12 Nm.
-
-| part | torque |
-|---|---|
-| lid | 3 Nm |
-"""
 PARSER = li.CatenaNodeParser(min_tokens=0)
 
 
-def document(text: str = TEXT, id_: str = "pump", **metadata: object) -> Document:
+def document(text: str = PUMP, id_: str = "pump", **metadata: object) -> Document:
     return Document(id_=id_, text=text, metadata=metadata)
 
 
@@ -79,7 +61,7 @@ def test_the_parents_metadata_and_its_exclusions_come_along() -> None:
 
 
 def test_a_node_of_a_node_points_to_the_document_with_offsets_in_it() -> None:
-    source = document(TEXT)
+    source = document(PUMP)
     sections = PARSER.get_nodes_from_documents([source])
     parts = li.CatenaNodeParser(max_tokens=4, min_tokens=0).get_nodes_from_documents(sections)  # type: ignore[arg-type]
     assert len(parts) > len(sections)
@@ -147,7 +129,7 @@ OFFLINE = EmbeddingOptions(shortest=300, longest=3000)
 
 @pytest.mark.parametrize("fields", [{}, {"segmentation": OFFLINE}])
 def test_positions_count_the_nodes_of_a_document_and_links_follow_them(fields: dict[str, object]) -> None:
-    text = f"# A\n\n## B\n\n{TEXT}\n## C\n\n{TEXT}"  # a heading without text of its own is no node
+    text = f"# A\n\n## B\n\n{PUMP}\n## C\n\n{PUMP}"  # a heading without text of its own is no node
     nodes = li.CatenaNodeParser(**fields).get_nodes_from_documents([document(text, "d"), document(text, "e")])
     for id_ in ("d", "e"):
         mine = [node for node in nodes if node.ref_doc_id == id_]
@@ -195,16 +177,12 @@ def test_units_of_a_node_lie_in_its_document() -> None:
 
 # What extractors write.
 
-PUMP_MANUAL = """# Pump manual
-
-## Seal
-
-The seal keeps the oil inside the housing. It is changed once a year by a trained person.
-
-## Cover
-
-The cover takes four screws of steel. They are tightened to twelve newton metres crosswise.
-"""
+PUMP_MANUAL = (
+    "# Pump manual\n\n## Seal\n\n"
+    "The seal keeps the oil inside the housing. It is changed once a year by a trained person.\n\n"
+    "## Cover\n\n"
+    "The cover takes four screws of steel. They are tightened to twelve newton metres crosswise.\n"
+)
 SUMMARY = "This document is about: the pump."
 
 
@@ -228,6 +206,11 @@ def test_embeddings_read_it_only_where_the_options_say_so() -> None:
         assert ("section_summary" in node.get_content(MetadataMode.EMBED)) is embed
         assert "section_summary: " in node.get_content(MetadataMode.LLM)
         assert "title: Pump manual" in node.get_content(MetadataMode.EMBED)
+        node = li.CatenaContextExtractor(options=options, show="header")(sections())[0]
+        header, read = node.metadata["context"], node.get_content(MetadataMode.LLM)
+        assert (header in read, "document_summary: " in read) == (True, False)
+        assert (header in node.get_content(MetadataMode.EMBED)) is embed
+        assert "section_summary: " not in node.get_content(MetadataMode.EMBED)
 
 
 def test_nodes_of_llama_indexs_own_parsers_are_described_too() -> None:

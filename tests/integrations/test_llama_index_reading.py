@@ -87,10 +87,12 @@ def test_models_read_the_title_and_what_the_caller_gave_but_not_what_the_file_sa
     assert document.metadata["producer"]
 
 
-async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: list[Path]) -> None:
+async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: list[Path], tmp_path: Path) -> None:
     reports: list[FidelityReport] = []
-    reader = CatenaReader(llm=Formatter(), options=SMALL, on_report=reports.append)
+    model, journal = Formatter(asked=[]), tmp_path / "replies.db"
+    reader = CatenaReader(llm=model, options=SMALL, on_report=reports.append, journal=journal)
     documents = reader.load_data(files)
+    asked = len(model.asked)
     assert [document.text.split() for document in documents] == [truth.split() for truth in TRUTHS]
     assert [report.document_id for report in reports] == [document.id_ for document in documents]
     for document, report in zip(documents, reports, strict=True):
@@ -102,6 +104,7 @@ async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: 
     assert [d.to_dict() for d in await reader.aload_data(files)] == [d.to_dict() for d in documents]
     assert [d.to_dict() for d in reader.lazy_load_data(files)] == [d.to_dict() for d in documents]
     assert [d.to_dict() for d in await reader.alazy_load_data(files)] == [d.to_dict() for d in documents]
+    assert len(model.asked) == asked  # replies are kept
 
 
 async def test_it_extracts_for_a_directory_reader(files: list[Path]) -> None:

@@ -13,9 +13,7 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import IndexNode, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
-from llama_index_models import Saying
-from llama_index_stores import Finding, chain
-from llama_index_views import index_of
+from llama_index_fakes import Finding, Saying, chain, index_of
 
 import llama_index_catena as adapters
 from catena.effects import Services

@@ -13,8 +13,7 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-from llama_index_spans import listening
-from llama_index_stores import Finding
+from llama_index_fakes import Finding, listening
 
 import llama_index_catena as adapters
 from catena import Library

@@ -17,14 +17,13 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index_spans import listening
-from llama_index_stores import Finding, KeepingVectorStore, chain, docstore_of
+from llama_index_fakes import Finding, KeepingVectorStore, chain, docstore_of, listening
 
 import llama_index_catena as adapters
 from catena.model import InvalidReplyError, ParameterError, ServiceError
 from catena.segments import BALANCED, COHERE, Constant, Identity
 from catena.testing import FakeReranker
-from llama_index_catena.convert import provenance
+from llama_index_catena.convert import NOTICE, provenance
 
 WORDS = ("aaaa", "bb", "cccccc")
 
@@ -142,14 +141,10 @@ async def test_every_start_has_its_end(reranker: BaseNodePostprocessor, given: l
     assert all(len(pair) == 2 for pair in debug.get_event_pairs(CBEventType.RERANKING))
 
 
-async def test_nothing_is_asked_for_no_nodes_and_a_missing_query_is_an_error() -> None:
-    reranker = FakeReranker()
-    rerank = adapters.CatenaRerank(reranker, calibration=Identity())
-    assert rerank.postprocess_nodes([], query_str="q") == []
-    assert reranker.calls == []
-    with pytest.raises(ValueError, match="query") as caught:
+async def test_a_missing_query_is_an_error_of_ours() -> None:
+    rerank = adapters.CatenaRerank(FakeReranker(), calibration=Identity())
+    with pytest.raises(ParameterError, match="query"):
         rerank.postprocess_nodes(nodes())
-    assert isinstance(caught.value, ParameterError)
     with pytest.raises(ParameterError, match="query"):
         await rerank.apostprocess_nodes(nodes())
 
@@ -272,3 +267,9 @@ async def test_a_store_that_fails_is_a_typed_error() -> None:
         post.postprocess_nodes(scored(nodes, b=0.9, d=0.8))
     with pytest.raises(ServiceError, match="SimpleVectorStore"):
         await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))
+
+
+def test_a_notice_passes_through_every_stage() -> None:
+    notice = NodeWithScore(node=TextNode(id_="n", text="No HX900.", metadata={"kind": NOTICE}), score=0.0)
+    for post in (adapters.CatenaSegmentPostprocessor(), adapters.CatenaRerank(FakeReranker(), calibration=COHERE)):
+        assert post.postprocess_nodes([notice], query_str="q") == [notice]
