@@ -130,23 +130,23 @@ class Face:
         return self.package.CatenaRetriever.over(routes, **self.named("", options))
 
     def sections(self: Any, *documents: Any) -> list[Any]:
-        return self.chunks(*documents, chunks=SectionChunkOptions())  # type: ignore[no-any-return]
+        return self.chunks(*documents, chunks=SectionChunkOptions())
 
     def ask(self: Any, retriever: Any, question: str) -> list[Found]:
-        return self.found(self.invoke(retriever, question))  # type: ignore[no-any-return]
+        return self.found(self.invoke(retriever, question))
 
     async def aask(self: Any, retriever: Any, question: str) -> list[Found]:
-        return self.found(await self.ainvoke(retriever, question))  # type: ignore[no-any-return]
+        return self.found(await self.ainvoke(retriever, question))
 
     def process(self: Any, stage: Any, pieces: Sequence[Any], question: str) -> list[Found]:
         """Return what a reranker, or another stage behind a retriever, makes of what was found."""
-        return self.found(self.processed(stage, pieces, question))  # type: ignore[no-any-return]
+        return self.found(self.processed(stage, pieces, question))
 
     def answer(self: Any, source: Any, model: Any, question: str, **how: Any) -> dict[str, Any]:
-        return self.told_of(self.answerer(source, model, **how)[0](question))  # type: ignore[no-any-return]
+        return self.told_of(self.answerer(source, model, **how)[0](question))
 
     async def aanswer(self: Any, source: Any, model: Any, question: str) -> dict[str, Any]:
-        return self.told_of(await self.answerer(source, model)[1](question))  # type: ignore[no-any-return]
+        return self.told_of(await self.answerer(source, model)[1](question))
 
 
 class LangChain(Face):
@@ -220,10 +220,10 @@ class LangChain(Face):
         return _Failing(docs=[], error=error)
 
     def invoke(self, retriever: Any, question: str) -> list[Any]:
-        return retriever.invoke(question)  # type: ignore[no-any-return]
+        return retriever.invoke(question)
 
     async def ainvoke(self, retriever: Any, question: str) -> list[Any]:
-        return await retriever.ainvoke(question)  # type: ignore[no-any-return]
+        return await retriever.ainvoke(question)
 
     def heard(self, retriever: Any, question: str) -> tuple[list[Found], list[str]]:
         """Return what is found, and what events name as degraded."""
@@ -409,10 +409,10 @@ class LlamaIndex(Face):
         return _FailingNodes(error)
 
     def invoke(self, retriever: Any, question: str) -> list[Any]:
-        return retriever.retrieve(question)  # type: ignore[no-any-return]
+        return retriever.retrieve(question)
 
     async def ainvoke(self, retriever: Any, question: str) -> list[Any]:
-        return await retriever.aretrieve(question)  # type: ignore[no-any-return]
+        return await retriever.aretrieve(question)
 
     def heard(self, retriever: Any, question: str) -> tuple[list[Found], list[str]]:
         """Return what is found, and what events name as degraded."""
@@ -421,7 +421,7 @@ class LlamaIndex(Face):
         return found, [event.what for event in told.events if isinstance(event, li.RouteDegradedEvent)]
 
     def processed(self, stage: Any, pieces: Sequence[Any], question: str) -> list[Any]:
-        return stage.postprocess_nodes(list(pieces), query_str=question)  # type: ignore[no-any-return]
+        return stage.postprocess_nodes(list(pieces), query_str=question)
 
     async def aprocess(self, stage: Any, pieces: Sequence[Any], question: str) -> list[Found]:
         return self.found(await stage.apostprocess_nodes(list(pieces), query_str=question))

@@ -143,11 +143,11 @@ class World(Libraries):
 
     @cached_property
     def passages(self) -> list[Any]:
-        return self.face.chunks(*self.documents, max_tokens=60, min_tokens=5)  # type: ignore[no-any-return]
+        return self.face.chunks(*self.documents, max_tokens=60, min_tokens=5)
 
     @cached_property
     def sections(self) -> list[Any]:
-        return self.face.sections(*self.documents)  # type: ignore[no-any-return]
+        return self.face.sections(*self.documents)
 
     @cached_property
     def whole(self) -> list[Any]:
@@ -157,7 +157,7 @@ class World(Libraries):
 
     @cached_property
     def hits(self) -> list[Any]:
-        return self.face.invoke(self.searching(), QUERIES[0])  # type: ignore[no-any-return]
+        return self.face.invoke(self.searching(), QUERIES[0])
 
     @cached_property
     def embeddings(self) -> Any:

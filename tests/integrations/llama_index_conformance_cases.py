@@ -81,12 +81,12 @@ class World(shared.World):
     def views(self, **how: Any) -> BaseRetriever:
         index = VectorStoreIndex(adapters.CatenaViewExtractor()(self.sections), embed_model=self.embeddings)
         parents = {node.node_id: node for node in self.sections}
-        return self.make("CatenaMultiViewRetriever", source=index, rule=ViewRankFusion(), parents=parents, **how)  # type: ignore[no-any-return]
+        return self.make("CatenaMultiViewRetriever", source=index, rule=ViewRankFusion(), parents=parents, **how)
 
     def trees(self, **how: Any) -> BaseRetriever:
         model = adapters.CatenaEmbedding(shared.GatedEmbedder(self.gate))
         tree = adapters.build_tree(self.remarks, model, options=shared.TREE)
-        return self.make("CatenaTreeRetriever", tree=tree, embeddings=model, **how)  # type: ignore[no-any-return]
+        return self.make("CatenaTreeRetriever", tree=tree, embeddings=model, **how)
 
     def subject(self, retriever: Any, queries: Any, counted: Any, **own: Any) -> Any:
         limited = None if counted is None else lambda k: counted(k=k)

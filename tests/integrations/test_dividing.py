@@ -104,7 +104,7 @@ def dividing(prompt: str) -> str:
 
 def by_meaning(face: Any, said: Any, **how: Any) -> list[Found]:
     options = {"segmentation": SegmentOptions(min_section=0, **how), "llm": face.model(said), "min_tokens": 1}
-    return face.found(face.chunks(face.document("p.txt", LINES, media_type="text/plain"), **options))  # type: ignore[no-any-return]
+    return face.found(face.chunks(face.document("p.txt", LINES, media_type="text/plain"), **options))
 
 
 def test_a_model_divides_by_meaning_and_where_its_answer_is_of_no_use_paragraphs_do(face: Any, caplog: Any) -> None:

@@ -47,7 +47,7 @@ class Away(FakeGraph):
 
 
 def first(face: Any) -> list[Any]:
-    return face.scored([nodes(face)[name] for name in "ad"], (0.9, 0.8))  # type: ignore[no-any-return]
+    return face.scored([nodes(face)[name] for name in "ad"], (0.9, 0.8))
 
 
 def over(face: Any, kind: str = "CatenaGraphRetriever", **options: Any) -> Any:
@@ -215,7 +215,7 @@ def embedder() -> FakeEmbedder:
 
 
 def built(face: Any, given_nodes: Any, *more: Any) -> ChunkGraph:
-    return face.package.build_graph(given_nodes, embedder(), *more)  # type: ignore[no-any-return]
+    return face.package.build_graph(given_nodes, embedder(), *more)
 
 
 def test_edges_are_those_that_the_passages_give_by_hand(face: Any) -> None:

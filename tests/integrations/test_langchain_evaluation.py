@@ -61,12 +61,8 @@ def test_summaries_count_failed_rows_as_zero_and_leave_undefined_ones_out():
     assert "1 rows left out" in recall["comment"]
     nothing = evaluation.mean_recall_evaluator(k=1)([{"documents": ["a"]}], [NONE])
     assert (nothing["score"], nothing["comment"][:34]) == (None, "no row has a relevant document; 1 ")
-    for evaluator in (
-        evaluation.log_rank_evaluator(n=N),
-        evaluation.recall_evaluator(k=1),
-        evaluation.evidence_evaluator(),
-        evaluation.measure_evaluator("map"),
-    ):
+    recalled, evident = evaluation.recall_evaluator(k=1), evaluation.evidence_evaluator()
+    for evaluator in (INDEXED, recalled, evident, evaluation.measure_evaluator("map")):
         assert evaluator({"documents": ["a"]}, NONE)["score"] is None
 
 
@@ -82,43 +78,21 @@ SCOPE = {"scope": [{"document_id": "a.md", "start": 5, "end": 15}, {"document_id
 FOUND = {"documents": [piece("other.md", 0, 9), piece("a.md", 0, 10), piece("b.md", 0, 5), piece("b.md", 3, 10)]}
 
 
+INDEXED, SCOPED = evaluation.log_rank_evaluator(n=N), evaluation.scope_recall_evaluator(TEXTS, k=2)
+
+
 @pytest.mark.parametrize(
     ("evaluator", "outputs", "reference", "told"),
     [
-        (evaluation.log_rank_evaluator(n=N), {"docs": []}, A, "the target's outputs have no 'documents'"),
-        (evaluation.log_rank_evaluator(n=N), {"documents": "a"}, A, "must be a list of documents or ids, got str"),
-        (evaluation.log_rank_evaluator(n=N), {"documents": [Document(page_content="x")]}, A, "has no id of type str"),
-        (
-            evaluation.log_rank_evaluator(n=N),
-            {"documents": ["a"]},
-            {"answer": "b"},
-            "the reference outputs have no 'relevant'",
-        ),
-        (
-            evaluation.log_rank_evaluator(n=N),
-            {"documents": ["a"]},
-            {"relevant": "a"},
-            "must be a list of ids or grades by id",
-        ),
+        (INDEXED, {"docs": []}, A, "the target's outputs have no 'documents'"),
+        (INDEXED, {"documents": "a"}, A, "must be a list of documents or ids, got str"),
+        (INDEXED, {"documents": [Document(page_content="x")]}, A, "has no id of type str"),
+        (INDEXED, {"documents": ["a"]}, {"answer": "b"}, "the reference outputs have no 'relevant'"),
+        (INDEXED, {"documents": ["a"]}, {"relevant": "a"}, "must be a list of ids or grades by id"),
         (evaluation.log_rank_evaluator(n=1), {"documents": ["a", "b"]}, A, "n"),
-        (
-            evaluation.scope_recall_evaluator(TEXTS, k=2),
-            FOUND,
-            {"scop": []},
-            r"no 'scope' \(but \['scop'\]\)\. Did you mean",
-        ),
-        (
-            evaluation.scope_recall_evaluator(TEXTS, k=2),
-            FOUND,
-            {"scope": [{"start": 1}]},
-            "'scope' must hold mappings with",
-        ),
-        (
-            evaluation.scope_recall_evaluator(TEXTS, k=2),
-            {"documents": [1]},
-            SCOPE,
-            "say by document_id, start_index, end_index",
-        ),
+        (SCOPED, FOUND, {"scop": []}, r"no 'scope' \(but \['scop'\]\)\. Did you mean"),
+        (SCOPED, FOUND, {"scope": [{"start": 1}]}, "'scope' must hold mappings with"),
+        (SCOPED, {"documents": [1]}, SCOPE, "say by document_id, start_index, end_index"),
     ],
 )
 def test_what_cannot_be_judged_is_an_error_of_ours(evaluator: Any, outputs: Any, reference: Any, told: str):

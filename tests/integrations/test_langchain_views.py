@@ -8,14 +8,15 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from adapter_faces import Answering
 from blockbuster import blockbuster_ctx
 from langchain_classic.retrievers.multi_vector import MultiVectorRetriever
 from langchain_classic.storage import LocalFileStore, create_kv_docstore
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_fakes import SUNSET, ReplyingChatModel, Traces, children
+from llama_index_fakes import writing
 from view_stores import DeafToFilters, FailingVectors, Fuse, NoFilter
 
 import langchain_catena as lc
@@ -24,6 +25,7 @@ from catena.enrichment import LEDGER, Keywords, Questions, Summaries
 from catena.model import ParameterError, ServiceError, ViewError, as_uuid
 from catena.retrieval import ExactUnion
 from catena.structure import SectionChunkOptions
+from catena.testing import FakeEmbedder
 
 SECTIONS = lc.CatenaDocumentTransformer(chunks=SectionChunkOptions())
 WORDS = (
@@ -44,30 +46,17 @@ def sections(*documents: Document) -> list[Document]:
 HX = manual("HX210", "Tighten the cover screws to 4.5 Nm.", "The fuse holds 3 A.", "Clean the filter with water.")
 
 
-class CountedWords(Embeddings):
-    """A bag of known words; `texts` counts what was embedded for a store."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        self.texts += texts
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        words = text.lower().replace(".", " ").split()
-        return [1e-3 + sum(word.startswith(known[:5]) for word in words) for known in WORDS]
+def words() -> lc.CatenaEmbeddings:
+    """Return embeddings for which texts that share words are near."""
+    return lc.CatenaEmbeddings(FakeEmbedder(dim=256))
 
 
-def about(messages: list[Any]) -> str:
-    """Reply to a prompt of any maker with words of the text in it."""
-    text = messages[-1].text
-    said = [word for word in WORDS if word in text.lower()] or ["device"]
-    return f"This part is about {' and '.join(said)}." if "summar" in messages[0].text.lower() else str(said)
+def writer() -> ReplyingChatModel:
+    return ReplyingChatModel(reply=Answering(writing).reply)
 
 
 def in_memory(views: lc.CatenaViewTransformer, parents: list[Document]) -> tuple[InMemoryVectorStore, InMemoryStore]:
-    store, docstore = InMemoryVectorStore(CountedWords()), InMemoryStore()
+    store, docstore = InMemoryVectorStore(words()), InMemoryStore()
     store.add_documents(views.transform_documents(parents))
     docstore.mset(views.parents(parents))
     return store, docstore
@@ -95,7 +84,7 @@ def test_the_default_is_by_the_model_that_is_given_or_offline_and_goes_to_other_
     views = lc.CatenaViewTransformer()
     assert views.kinds == ("passage", "keywords", "summary")
     assert not any(maker.asks_model for maker in views.makers)
-    assert all(maker.asks_model for maker in lc.CatenaViewTransformer(llm=ReplyingChatModel(reply=about)).makers)
+    assert all(maker.asks_model for maker in lc.CatenaViewTransformer(llm=writer()).makers)
     changed = lc.CatenaViewTransformer(passage_tokens=99), lc.CatenaViewTransformer(id_key="parent")
     assert len({views.version, lc.CatenaViewTransformer().version, *(each.version for each in changed)}) == 3
     for _ in range(2):  # before and after use
@@ -140,7 +129,7 @@ def views_of(stores: Any, **options: Any) -> lc.CatenaMultiViewRetriever:
 @pytest.mark.parametrize("keeps", [{"docstore": InMemoryStore()}, {"byte_store": InMemoryByteStore()}])
 def test_langchains_multi_vector_retriever_returns_the_parents(keeps: Any) -> None:
     views, parents = lc.CatenaViewTransformer(), sections(HX)
-    theirs = MultiVectorRetriever(vectorstore=InMemoryVectorStore(CountedWords()), id_key="doc_id", **keeps)
+    theirs = MultiVectorRetriever(vectorstore=InMemoryVectorStore(words()), id_key="doc_id", **keeps)
     theirs.vectorstore.add_documents(views.transform_documents(parents))
     theirs.docstore.mset(views.parents(parents))
     assert theirs.invoke("cover screws")[0] == parents[0]
@@ -189,7 +178,7 @@ def test_each_view_by_a_retriever_of_its_own_and_children_are_traced(stores) -> 
 
 @pytest.mark.parametrize("kind", [NoFilter, DeafToFilters])
 def test_conditions_of_ones_own_are_never_dropped(stores, kind: type[NoFilter]) -> None:
-    other, asked = kind(CountedWords()), []
+    other, asked = kind(words()), []
     other.store = stores[0].store
 
     def search(query: str, k: int = 4, **kwargs: Any):
@@ -209,7 +198,7 @@ def test_retrievers_of_sections_under_other_ids_or_none_find_the_same_sections()
     from langchain_community.retrievers import BM25Retriever, TFIDFRetriever
 
     parents = sections(HX, manual("HX200", "Tighten the cover screws to 3.2 Nm.", "The fuse holds 5 A."))
-    store, docstore = InMemoryVectorStore(CountedWords()), InMemoryStore()
+    store, docstore = InMemoryVectorStore(words()), InMemoryStore()
     lc.CatenaViewIndex(vectorstore=store, docstore=docstore, views=lc.CatenaViewTransformer(["raw"])).add(parents)
     loose = [Document(page_content=each.page_content) for each in parents]
     names = lc.CatenaViewTransformer(["raw"])
@@ -264,7 +253,7 @@ def test_faiss_filters_too_late_and_is_searched_further() -> None:
 
     views = lc.CatenaViewTransformer(["headed", Keywords(by="offline")])
     many = [manual(f"M{number}", *(f"The {word} number {number}." for word in WORDS)) for number in range(3)]
-    store = FAISS.from_texts(["seed"], CountedWords(), ids=["seed"])
+    store = FAISS.from_texts(["seed"], words(), ids=["seed"])
     written = lc.CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=views)
     written.add(sections(*many))
     found = written.retriever(rule=ExactUnion(), k=5).invoke("the sensor")
@@ -298,14 +287,12 @@ def standing(index: lc.CatenaViewIndex) -> tuple[set[tuple[str, str]], set[str],
 
 def fresh(model: Any = None, *, makers: Any = None) -> lc.CatenaViewIndex:
     views = lc.CatenaViewTransformer(makers or ["headed", Keywords(), Summaries(over_tokens=0)], llm=model)
-    return lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=InMemoryStore(), views=views)
+    return lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(words()), docstore=InMemoryStore(), views=views)
 
 
 async def test_the_shipped_vectors_are_read_off_the_event_loop() -> None:
     index = fresh(makers=["raw", Summaries(by="offline", over_tokens=0)])
-    asking = lc.CatenaViewTransformer(
-        [Questions(), Summaries(by="offline")], llm=ReplyingChatModel(reply=about), services=Services()
-    )
+    asking = lc.CatenaViewTransformer([Questions(), Summaries(by="offline")], llm=writer(), services=Services())
     lc.CatenaViewTransformer([Questions()], llm=asking.llm).transform_documents(sections(HX))  # prompts are read once
     with blockbuster_ctx():
         await index.aadd(sections(HX))
@@ -345,7 +332,7 @@ class Hyphening(NoReading):
 
 @pytest.mark.parametrize("kind", [NoReading, Losing, Hyphening])
 def test_a_store_that_does_not_say_what_it_holds_is_written_blindly_and_a_refusal_is_an_error(kind: Any) -> None:
-    store = kind(CountedWords())
+    store = kind(words())
     store.fuse = Fuse()
     index = lc.CatenaViewIndex(vectorstore=store, docstore=InMemoryStore(), views=lc.CatenaViewTransformer(["raw"]))
     index.add(sections(HX))
@@ -358,9 +345,9 @@ def test_a_store_that_does_not_say_what_it_holds_is_written_blindly_and_a_refusa
 
 
 def test_bytes_in_files_keep_parents_and_records(tmp_path) -> None:
-    views = lc.CatenaViewTransformer(["headed", Keywords()], llm=ReplyingChatModel(reply=about))
+    views = lc.CatenaViewTransformer(["headed", Keywords()], llm=writer())
     options = {"byte_store": LocalFileStore(tmp_path / "a"), "views": views}
-    index = lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), **options)
+    index = lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(words()), **options)
     index.add(sections(HX))
     again = lc.CatenaViewIndex(vectorstore=index.vectorstore, **options)
     assert again.replace(sections(HX)) == lc.ViewChanges(views_kept=6)
@@ -374,9 +361,9 @@ def test_what_is_no_store_and_no_record_is_named() -> None:
     with pytest.raises(ParameterError, match="vectorstore"):
         lc.CatenaViewIndex(vectorstore=InMemoryStore(), docstore=InMemoryStore())  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="docstore"):
-        lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()))
+        lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(words()))
     with pytest.raises(ParameterError, match="docstore"):
-        lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(CountedWords()), docstore=lambda ids: [])  # type: ignore[arg-type]
+        lc.CatenaViewIndex(vectorstore=InMemoryVectorStore(words()), docstore=lambda ids: [])  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="source"):
         fresh(makers=["raw"]).add([Document(page_content="whose?")])
 

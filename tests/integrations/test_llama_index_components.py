@@ -155,39 +155,34 @@ class ByLength:
 
 MADE_GRAPH = adapters.build_graph(chain("d", ["one", "two"]), Plain())
 
-COMPONENTS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "parser": (adapters.CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()), {}),
-    "parser of fixed lengths": (adapters.CatenaNodeParser(chunks=FixedLength(tokens=50)), {}),
-    "entities": (adapters.CatenaEntityExtractor([CodeDetector(weight=2)]), {}),
-    "entities by a model": (adapters.CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()), {}),
-    "context": (adapters.CatenaContextExtractor(options=ContextOptions(by="offline")), {}),
-    "views": (adapters.CatenaViewExtractor(), {}),
-    "tree": (
-        adapters.CatenaTreeExtractor(options=RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)),
-        {},
-    ),
-    "captions": (adapters.CatenaCaptionExtractor(MockLLM()), {}),
-    "embedding": (adapters.CatenaEmbedding(), {}),
-    "embedding of one's own": (adapters.CatenaEmbedding(Plain()), {"embedder": Plain()}),
-    "rerank": (
-        adapters.CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
-        {"reranker": ByLength()},
-    ),
-    "segments": (adapters.CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None), {}),
-    "segments of a store": (
-        adapters.CatenaSegmentPostprocessor(SimpleDocumentStore()),
-        {"neighbours": SimpleDocumentStore()},
-    ),
-    "chains": (
-        adapters.CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
-        {"graph": MADE_GRAPH, "embed_model": Plain()},
-    ),
+LAYERED = RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)
+COMPONENTS: dict[str, Any] = {
+    "parser": adapters.CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()),
+    "parser of fixed lengths": adapters.CatenaNodeParser(chunks=FixedLength(tokens=50)),
+    "entities": adapters.CatenaEntityExtractor([CodeDetector(weight=2)]),
+    "entities by a model": adapters.CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()),
+    "context": adapters.CatenaContextExtractor(options=ContextOptions(by="offline")),
+    "views": adapters.CatenaViewExtractor(),
+    "tree": adapters.CatenaTreeExtractor(options=LAYERED),
+    "captions": adapters.CatenaCaptionExtractor(MockLLM()),
+    "embedding": adapters.CatenaEmbedding(),
+    "embedding of one's own": adapters.CatenaEmbedding(Plain()),
+    "rerank": adapters.CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
+    "segments": adapters.CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None),
+    "segments of a store": adapters.CatenaSegmentPostprocessor(SimpleDocumentStore()),
+    "chains": adapters.CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
+}
+AGAIN: dict[str, dict[str, Any]] = {  # what cannot be written
+    "embedding of one's own": {"embedder": Plain()},
+    "rerank": {"reranker": ByLength()},
+    "segments of a store": {"neighbours": SimpleDocumentStore()},
+    "chains": {"graph": MADE_GRAPH, "embed_model": Plain()},
 }
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_what_is_written_is_read_again(name: str) -> None:
-    component, again = COMPONENTS[name]
+    component, again = COMPONENTS[name], AGAIN.get(name, {})
     for read in (
         type(component).from_dict(component.to_dict(), **again),
         type(component).from_json(component.to_json(), **again),
@@ -198,7 +193,7 @@ def test_what_is_written_is_read_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_a_pickle_holds_all_of_it(name: str) -> None:
-    component, _ = COMPONENTS[name]
+    component = COMPONENTS[name]
     copy = pickle.loads(pickle.dumps(component))
     assert type(copy) is type(component)
     assert copy.to_dict() == component.to_dict()
@@ -206,9 +201,9 @@ def test_a_pickle_holds_all_of_it(name: str) -> None:
     assert set(vars(copy)) == set(vars(component)) >= set(given)
 
 
-@pytest.mark.parametrize("missing", ["rerank", "segments of a store", "chains", "embedding of one's own"])
+@pytest.mark.parametrize("missing", AGAIN)
 def test_what_cannot_be_written_is_asked_for_again(missing: str) -> None:
-    component, _ = COMPONENTS[missing]
+    component = COMPONENTS[missing]
     with pytest.raises(ParameterError, match="given again"):
         type(component).from_dict(component.to_dict())
 
@@ -332,27 +327,16 @@ async def test_async_work_has_spans_as_sync_work_has() -> None:
 SECTION = Document(id_="d", text="# Pump\n\nThe seal keeps the oil.\n")
 BAD = Saying(reply="Sure! Here you are.")
 NER = Flaky(FakeRecognizer({}), [ServiceError("ner", "no model")] * 9)
+DIVIDING = adapters.CatenaNodeParser(segmentation=SegmentOptions(min_section=0), llm=BAD)
+RECOGNISING = adapters.CatenaEntityExtractor([RecognizerDetector()], recognizer=NER)
+SEEING = adapters.CatenaCaptionExtractor(Saying(reply="I'm sorry, I cannot see."))
+PICTURE = ImageNode(id_="i", image="iVBORw0KGgo=")
 DEGRADED: list[tuple[Any, BaseNode, type, str]] = [
-    (
-        adapters.CatenaNodeParser(segmentation=SegmentOptions(min_section=0), llm=BAD),
-        SECTION,
-        adapters.SegmentationDegradedEvent,
-        "segmentation of lines",
-    ),
+    (DIVIDING, SECTION, adapters.SegmentationDegradedEvent, "segmentation of lines"),
     (adapters.CatenaContextExtractor(BAD), SECTION, adapters.ContextDegradedEvent, "summary of d"),
     (adapters.CatenaViewExtractor([Keywords()], llm=BAD), SECTION, adapters.ViewsDegradedEvent, "keywords"),
-    (
-        adapters.CatenaEntityExtractor([RecognizerDetector()], recognizer=NER),
-        SECTION,
-        adapters.EntitiesDegradedEvent,
-        "recogniser at chunk",
-    ),
-    (
-        adapters.CatenaCaptionExtractor(Saying(reply="I'm sorry, I cannot see.")),
-        ImageNode(id_="i", image="iVBORw0KGgo="),
-        adapters.CaptionsDegradedEvent,
-        "caption of i",
-    ),
+    (RECOGNISING, SECTION, adapters.EntitiesDegradedEvent, "recogniser at chunk"),
+    (SEEING, PICTURE, adapters.CaptionsDegradedEvent, "caption of i"),
 ]
 
 

@@ -24,7 +24,7 @@ EXTRACTOR, RERANK = "CatenaSegmentExtractor", "CatenaRerank"
 
 def hits(face: Any, passages: list[Any], **scores: float) -> list[Any]:
     """Return some passages with scores, by their letter."""
-    return face.scored([passages["abcdefgh".index(letter)] for letter in scores], list(scores.values()))  # type: ignore[no-any-return]
+    return face.scored([passages["abcdefgh".index(letter)] for letter in scores], list(scores.values()))
 
 
 def letters(found: list[Found]) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_library_gives_the_neighbours_of_what_was_found_in_it(face: Any, tmp_p
 
 def rerank(face: Any, reranker: Any, calibration: Any, **how: Any) -> list[Found]:
     given = [face.piece(word, word, 0.5 - rank / 10) for rank, word in enumerate(WORDS)]
-    return face.process(face.make(RERANK, reranker=reranker, calibration=calibration, **how), given, "q")  # type: ignore[no-any-return]
+    return face.process(face.make(RERANK, reranker=reranker, calibration=calibration, **how), given, "q")
 
 
 def by_length() -> FakeReranker:
