@@ -19,7 +19,7 @@ import llama_index_catena as adapters
 from catena import Library
 from catena.effects import Search
 from catena.model import ParameterError
-from catena.retrieval import RoutedStore, ViewSearch
+from catena.retrieval import RankFusion, RoutedStore, ViewSearch
 from catena.segments import Constant
 from catena.testing import FakeEmbedder, FakeReranker
 from llama_index_catena.convert import NOTICE, PROVENANCE, UNKNOWN, provenance, to_chunk
@@ -154,6 +154,7 @@ def test_a_filter_is_obeyed_by_a_retriever_that_is_made_for_it() -> None:
     [
         ({"views": ViewSearch(), "routes": ["lexical"]}, "routes"),
         ({"views": ViewSearch(), "depth": 9}, "depth"),
+        ({"views": ViewSearch(), "fusion": RankFusion()}, "fusion"),
         ({"budget_tokens": 10, "expand_to": "section"}, "budget_tokens"),
     ],
 )
