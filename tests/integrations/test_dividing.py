@@ -275,4 +275,5 @@ async def test_figures_are_found_with_file_page_and_caption(face: Any, tmp_path:
         (bare, _) = face.invoke(retriever, "which chart falls to the right")
         assert face.picture_file(bare) is None
         assert face.found([bare])[0].metadata["first_page"] == 2
-        assert face.picture_in(bare) in (None, base64.b64encode(library.figure(hit).png).decode())
+        inside = base64.b64encode(library.figure(hit).png).decode()
+        assert face.picture_in(bare) == (inside if face.name == "LlamaIndex" else None)

@@ -34,8 +34,10 @@ async def test_a_chain_answers_the_same_in_every_way_to_call_it(library: Library
     assert len(model.sent) == 1  # it is paid for once
     headed = lc.CatenaSegmentRetriever(library=library, content="headed")
     assert lc.segment_answer_chain(headed, model).invoke(QUESTION) == result  # headers are not quoted as text
-    passage = result["passages"][result["citations"][0]["number"] - 1]
-    assert (passage["document_id"], passage["value"] > 0) == (result["citations"][0]["document_id"], True)
+    cited = result["citations"][0]
+    passage = result["passages"][cited["number"] - 1]
+    assert (passage["document_id"], passage["value"] > 0) == (cited["document_id"], True)
+    assert (cited["lines"], cited["pages"]) == ([5, 5], None)
 
 
 def test_a_citation_says_where_it_stands_if_anybody_does(model: Any) -> None:

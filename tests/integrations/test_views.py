@@ -12,7 +12,7 @@ from adapter_faces import Refused, ids, told
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_index_fakes import writing
-from view_stores import LangChainViews, LlamaIndexViews, Shout, text_of
+from view_stores import LangChainViews, LlamaIndexViews, Shout
 
 from catena.enrichment import Keywords, Summaries
 from catena.model import DuplicateDocumentError, ParameterError, ServiceError
@@ -67,7 +67,7 @@ def test_each_parent_gets_its_views_under_derived_ids(world: Any) -> None:
     assert {view.parent for view in made} == {*names}
     first = {view.kind: view.text for view in made if view.parent == names[0]}
     assert set(first) == set(views.kinds) == {"raw", "headed", "passage", "keywords", "loud"}
-    assert first["raw"] == text_of(world.found(parents), str(names[0]))
+    assert first["raw"] == world.found(parents)[0].text
     assert first["headed"].splitlines()[0].endswith("HX210 Manual › Part 1")
     assert first["loud"] == "HX210 Manual!"  # the second of its kind
 

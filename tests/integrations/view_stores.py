@@ -19,7 +19,7 @@ from llama_index_fakes import Texts, index_of
 import langchain_catena as lc
 import llama_index_catena as li
 from catena.enrichment import LEDGER, MadeViews, record_key
-from catena.testing import FakeEmbedder, Found
+from catena.testing import FakeEmbedder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +295,3 @@ def _breaking(method: Callable[..., Any], fuse: Fuse) -> Callable[..., Any]:
         return method(given, *args, **kwargs)
 
     return call
-
-
-def text_of(found: Sequence[Found], id: str) -> str:
-    return next(each.text for each in found if each.id == id)
