@@ -103,16 +103,10 @@ def charts() -> bytes:
     return out.getvalue()
 
 
-MANUAL = """# {name} Manual
-
-## Mounting
-
-Tighten the cover screws to {torque} Nm. Use the supplied key.
-
-## Maintenance
-
-Check the seal of the cover every {months} months. The fuse is a {fuse}.
-"""
+MANUAL = (
+    "# {name} Manual\n\n## Mounting\n\nTighten the cover screws to {torque} Nm. Use the supplied key.\n\n"
+    "## Maintenance\n\nCheck the seal of the cover every {months} months. The fuse is a {fuse}.\n"
+)
 QUESTION = "How tight are the cover screws of the HX210?"
 
 

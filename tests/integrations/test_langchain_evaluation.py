@@ -18,22 +18,7 @@ from langsmith.evaluation.evaluator import comparison_evaluator
 from langsmith.schemas import Example, Run
 
 from catena.model import EvaluationError, ParameterError
-from langchain_catena.evaluation import (
-    evidence_evaluator,
-    ids_of,
-    log_rank_evaluator,
-    mean_log_rank_evaluator,
-    mean_recall_evaluator,
-    mean_scope_recall_evaluator,
-    mean_short_answer_evaluator,
-    measure_evaluator,
-    pairwise_evaluator,
-    quote_evaluator,
-    recall_evaluator,
-    relevant_of,
-    scope_recall_evaluator,
-    short_answer_evaluator,
-)
+from langchain_catena import evaluation
 
 N = 1_000
 RANKINGS = {"first": ["a", "b", "c"], "tenth": [*"bcdefghij", "a"], "lost": ["b", "c"], "nothing": []}
@@ -42,39 +27,42 @@ A = {"relevant": ["a"]}
 NONE: dict[str, Any] = {"relevant": []}
 
 
-@pytest.mark.parametrize("question", RANKINGS)
-def test_a_row_gives_the_index_of_the_core_with_what_it_depends_on(question):
-    documents = [Document(id=each, page_content=each) for each in RANKINGS[question]]
-    found = log_rank_evaluator(n=N)({"documents": documents}, A)
-    assert found["score"] == pytest.approx(INDEX[question])
+def test_a_row_says_on_what_its_score_depends():
+    found = evaluation.log_rank_evaluator(n=N)({"documents": ["a"]}, A)
     assert (found["key"], found["metadata"]["n"], found["metadata"]["gamma"]) == ("log_rank_index", N, 1.0)
     assert "gamma 1, N 1000" in found["comment"]
-    outputs = {"documents": ["b", "a"]}
-    assert log_rank_evaluator(n=N, gamma=10)(outputs, A)["score"] == pytest.approx(0.740, abs=5e-4)
-    assert 0 < log_rank_evaluator(n=N, unretrieved="expected")(outputs, {"relevant": ["z"]})["score"] < 0.2
+    expected = evaluation.log_rank_evaluator(n=N, unretrieved="expected")({"documents": ["b"]}, {"relevant": ["z"]})
+    assert 0 < expected["score"] < 0.2
+    graded = evaluation.measure_evaluator("ndcg@10", key="mine")(
+        {"documents": ["b", "c"]}, {"relevant": {"b": 2, "c": 1}}
+    )
+    assert (graded["key"], graded["score"]) == ("mine", 1.0)
+    hops = evaluation.evidence_evaluator("recall@2", key="hops")({"documents": ["a", "x"]}, {"relevant": ["a", "b"]})
+    assert hops == {"key": "hops", "score": 0.5, "comment": "2 pieces of evidence"}
 
 
 def test_documents_are_known_by_object_dict_or_id_and_count_once():
     one = Document(id="a", page_content="x")
-    assert ids_of({"documents": [one, {"id": "b", "type": "Document"}, "c", one]}) == ("a", "b", "c")
-    assert relevant_of({"gold": {"a": 2, "b": 0}}, "gold") == {"a"}
-    recall = recall_evaluator(k=2, documents="found", relevant="gold")
+    assert evaluation.ids_of({"documents": [one, {"id": "b", "type": "Document"}, "c", one]}) == ("a", "b", "c")
+    assert evaluation.relevant_of({"gold": {"a": 2, "b": 0}}, "gold") == {"a"}
+    recall = evaluation.recall_evaluator(k=2, documents="found", relevant="gold")
     found = recall({"found": ["b", "a", "c"]}, {"gold": ["a", "c"]})
     assert (found["key"], found["score"]) == ("recall@2", 0.5)
 
 
 def test_summaries_count_failed_rows_as_zero_and_leave_undefined_ones_out():
     outputs, references = [{"documents": ["a"]}, {}, {"documents": ["b"]}], [A, A, NONE]
-    index = mean_log_rank_evaluator(n=N)(outputs, references)
+    index = evaluation.mean_log_rank_evaluator(n=N)(outputs, references)
     assert index["score"] == pytest.approx(0.5)
     assert "1 without a relevant piece" in index["comment"]
     assert "95% interval" in index["comment"]
-    recall = mean_recall_evaluator(k=1)(outputs, references)
+    recall = evaluation.mean_recall_evaluator(k=1)(outputs, references)
     assert (recall["key"], recall["score"]) == ("mean_recall@1", 0.5)
     assert "1 rows left out" in recall["comment"]
-    nothing = mean_recall_evaluator(k=1)([{"documents": ["a"]}], [NONE])
+    nothing = evaluation.mean_recall_evaluator(k=1)([{"documents": ["a"]}], [NONE])
     assert (nothing["score"], nothing["comment"][:34]) == (None, "no row has a relevant document; 1 ")
-    for evaluator in (log_rank_evaluator(n=N), recall_evaluator(k=1), evidence_evaluator()):
+    recalled, evident = evaluation.recall_evaluator(k=1), evaluation.evidence_evaluator()
+    for evaluator in (INDEXED, recalled, evident, evaluation.measure_evaluator("map")):
         assert evaluator({"documents": ["a"]}, NONE)["score"] is None
 
 
@@ -90,18 +78,21 @@ SCOPE = {"scope": [{"document_id": "a.md", "start": 5, "end": 15}, {"document_id
 FOUND = {"documents": [piece("other.md", 0, 9), piece("a.md", 0, 10), piece("b.md", 0, 5), piece("b.md", 3, 10)]}
 
 
+INDEXED, SCOPED = evaluation.log_rank_evaluator(n=N), evaluation.scope_recall_evaluator(TEXTS, k=2)
+
+
 @pytest.mark.parametrize(
     ("evaluator", "outputs", "reference", "told"),
     [
-        (log_rank_evaluator(n=N), {"docs": []}, A, "the target's outputs have no 'documents'"),
-        (log_rank_evaluator(n=N), {"documents": "a"}, A, "must be a list of documents or ids, got str"),
-        (log_rank_evaluator(n=N), {"documents": [Document(page_content="x")]}, A, "has no id of type str"),
-        (log_rank_evaluator(n=N), {"documents": ["a"]}, {"answer": "b"}, "the reference outputs have no 'relevant'"),
-        (log_rank_evaluator(n=N), {"documents": ["a"]}, {"relevant": "a"}, "must be a list of ids or grades by id"),
-        (log_rank_evaluator(n=1), {"documents": ["a", "b"]}, A, "n"),
-        (scope_recall_evaluator(TEXTS, k=2), FOUND, {"scop": []}, r"no 'scope' \(but \['scop'\]\)\. Did you mean"),
-        (scope_recall_evaluator(TEXTS, k=2), FOUND, {"scope": [{"start": 1}]}, "'scope' must hold mappings with"),
-        (scope_recall_evaluator(TEXTS, k=2), {"documents": [1]}, SCOPE, "say by document_id, start_index, end_index"),
+        (INDEXED, {"docs": []}, A, "the target's outputs have no 'documents'"),
+        (INDEXED, {"documents": "a"}, A, "must be a list of documents or ids, got str"),
+        (INDEXED, {"documents": [Document(page_content="x")]}, A, "has no id of type str"),
+        (INDEXED, {"documents": ["a"]}, {"answer": "b"}, "the reference outputs have no 'relevant'"),
+        (INDEXED, {"documents": ["a"]}, {"relevant": "a"}, "must be a list of ids or grades by id"),
+        (evaluation.log_rank_evaluator(n=1), {"documents": ["a", "b"]}, A, "n"),
+        (SCOPED, FOUND, {"scop": []}, r"no 'scope' \(but \['scop'\]\)\. Did you mean"),
+        (SCOPED, FOUND, {"scope": [{"start": 1}]}, "'scope' must hold mappings with"),
+        (SCOPED, {"documents": [1]}, SCOPE, "say by document_id, start_index, end_index"),
     ],
 )
 def test_what_cannot_be_judged_is_an_error_of_ours(evaluator: Any, outputs: Any, reference: Any, told: str):
@@ -112,14 +103,14 @@ def test_what_cannot_be_judged_is_an_error_of_ours(evaluator: Any, outputs: Any,
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: log_rank_evaluator(n=-1),
-        lambda: log_rank_evaluator(n=N, gamma=0),
-        lambda: recall_evaluator(k=0),
-        lambda: mean_recall_evaluator(k=1, level=1.0),
-        lambda: mean_log_rank_evaluator(n=N, unretrieved="best"),
-        lambda: evidence_evaluator("best"),
-        lambda: evidence_evaluator("chain_order"),
-        lambda: measure_evaluator("best"),
+        lambda: evaluation.log_rank_evaluator(n=-1),
+        lambda: evaluation.log_rank_evaluator(n=N, gamma=0),
+        lambda: evaluation.recall_evaluator(k=0),
+        lambda: evaluation.mean_recall_evaluator(k=1, level=1.0),
+        lambda: evaluation.mean_log_rank_evaluator(n=N, unretrieved="best"),
+        lambda: evaluation.evidence_evaluator("best"),
+        lambda: evaluation.evidence_evaluator("chain_order"),
+        lambda: evaluation.measure_evaluator("best"),
     ],
 )
 def test_parameters_are_checked_when_the_evaluator_is_made(make):
@@ -138,35 +129,24 @@ def test_importing_the_module_imports_no_langsmith_evaluation():
 
 @pytest.mark.parametrize(("k", "recall"), [(1, 0.0), (2, 5 / 20), (3, 10 / 20), (4, 15 / 20), (1.5, 2.5 / 20)])
 def test_scope_recall_counts_the_characters_of_the_evidence_once(k: float, recall: float) -> None:
-    found = scope_recall_evaluator(TEXTS, k=k)(FOUND, SCOPE)
+    found = evaluation.scope_recall_evaluator(TEXTS, k=k)(FOUND, SCOPE)
     assert (found["key"], found["score"]) == (f"scope_recall@{k:g}", pytest.approx(recall))
-    assert scope_recall_evaluator(TEXTS.__getitem__, k=k)(FOUND, SCOPE) == found
-    assert scope_recall_evaluator(TEXTS, k=k)(FOUND, {"scope": []})["score"] is None
-    mean = mean_scope_recall_evaluator(TEXTS, k=k)
+    assert evaluation.scope_recall_evaluator(TEXTS.__getitem__, k=k)(FOUND, SCOPE) == found
+    assert evaluation.scope_recall_evaluator(TEXTS, k=k)(FOUND, {"scope": []})["score"] is None
+    mean = evaluation.mean_scope_recall_evaluator(TEXTS, k=k)
     rows = mean([FOUND, {}, FOUND], [SCOPE, SCOPE, {"scope": []}])
     assert (rows["score"], "1 rows left out" in rows["comment"]) == (pytest.approx(recall / 2), True)
     assert mean([FOUND], [{"scope": []}])["score"] is None
 
 
-def test_standard_measures_and_evidence_are_those_of_the_core() -> None:
-    reference, outputs = {"relevant": {"b": 2, "c": 1}}, {"documents": ["a", "b"]}
-    assert measure_evaluator("mrr@10")(outputs, reference)["score"] == pytest.approx(0.5)
-    assert measure_evaluator("recall@2")(outputs, reference)["score"] == pytest.approx(0.5)
-    assert measure_evaluator("ndcg@10", key="mine")({"documents": ["b", "c"]}, reference)["score"] == 1.0
-    assert measure_evaluator("map")(outputs, NONE)["score"] is None
-    outputs, reference = {"documents": ["a", "x", "b", "a"]}, {"relevant": ["a", "b"]}
-    assert [evidence_evaluator(f"all@{k}")(outputs, reference)["score"] for k in (2, 3)] == [0.0, 1.0]
-    found = evidence_evaluator("recall@2", key="hops")(outputs, reference)
-    assert found == {"key": "hops", "score": 0.5, "comment": "2 pieces of evidence"}
-    assert evidence_evaluator()({"documents": []}, reference)["score"] == 0.0
-
-
 def test_short_answers_have_three_scores_and_a_mean_with_its_interval() -> None:
-    found = short_answer_evaluator()({"answer": "about the 4.5 Nm"}, {"answer": ["4.5 Nm", "4.5"]})
+    found = evaluation.short_answer_evaluator()({"answer": "about the 4.5 Nm"}, {"answer": ["4.5 Nm", "4.5"]})
     scores = {each["key"]: each["score"] for each in found["results"]}
     assert scores == {"accuracy": 1.0, "exact_match": 0.0, "f1": pytest.approx(0.8)}
-    assert {each["score"] for each in short_answer_evaluator()({"answer": None}, {"answer": "x"})["results"]} == {0.0}
-    mean = mean_short_answer_evaluator(measure="exact_match")
+    assert {
+        each["score"] for each in evaluation.short_answer_evaluator()({"answer": None}, {"answer": "x"})["results"]
+    } == {0.0}
+    mean = evaluation.mean_short_answer_evaluator(measure="exact_match")
     found = mean([{"answer": "the X"}, {"answer": "y"}, {}], [{"answer": "x"}] * 3)
     assert (found["key"], found["score"]) == ("mean_exact_match", pytest.approx(1 / 3))
     assert "1 unanswered" in found["comment"]
@@ -175,19 +155,20 @@ def test_short_answers_have_three_scores_and_a_mean_with_its_interval() -> None:
 ANSWER = 'It takes six screws [1]. It is grey [2].\n\nQuotes:\n[1] "takes six screws"\n[2] "The seal is black"'
 
 
-def test_quotes_are_looked_up_in_what_the_model_was_given() -> None:
+def test_documents_in_which_quotes_are_looked_up_have_many_forms() -> None:
     texts = ["The cover takes six screws.", "The seal is grey."]
-    wrong = quote_evaluator()({"answer": ANSWER, "documents": texts})
-    assert (wrong["key"], wrong["score"]) == ("quotes", 0.5)
-    assert "It is grey" in wrong["comment"]
     for documents in ([Document(page_content=text) for text in texts], [{"page_content": text} for text in texts]):
-        right = quote_evaluator()({"answer": ANSWER.replace("black", "grey"), "documents": documents})
+        right = evaluation.quote_evaluator()({"answer": ANSWER.replace("black", "grey"), "documents": documents})
         assert right == {"key": "quotes", "score": 1.0, "comment": "every statement has a verified quote"}
     said = {"answer": "Six [1].", "coverage": 0.25, "unsupported": ["Ten."]}  # of segment_answer_chain
-    assert quote_evaluator()(said) == {"key": "quotes", "score": 0.25, "comment": "without a verified quote: Ten."}
-    assert quote_evaluator()({"answer": ""})["score"] is None
+    assert evaluation.quote_evaluator()(said) == {
+        "key": "quotes",
+        "score": 0.25,
+        "comment": "without a verified quote: Ten.",
+    }
+    assert evaluation.quote_evaluator()({"answer": ""})["score"] is None
     with pytest.raises(EvaluationError, match="page_content"):
-        quote_evaluator()({"answer": ANSWER, "documents": [7]})
+        evaluation.quote_evaluator()({"answer": ANSWER, "documents": [7]})
 
 
 # In LangSmith.
@@ -209,26 +190,16 @@ def judge(messages: list[Any]) -> str:
     return "It says the torque.\n" + json.dumps({"answer_1_score": scores[0], "answer_2_score": scores[1]})
 
 
-async def test_a_judge_gives_the_point_to_the_better_answer_in_both_orders() -> None:
-    model = ReplyingChatModel(reply=judge)
-    evaluator = pairwise_evaluator(model)
-    assert await evaluator(INPUTS, SAID, REFERENCE) == [0.0, 1.0]
-    assert await evaluator(INPUTS, SAID[::-1], REFERENCE) == [1.0, 0.0]
-    assert len(model.sent) == 4
-    assert await evaluator(INPUTS, [SAID[0], SAID[0]], REFERENCE) == [0.5, 0.5]
-    assert len(model.sent) == 4
-    assert await pairwise_evaluator(ReplyingChatModel(reply=lambda _: "?"))(INPUTS, SAID, REFERENCE) == [None, None]
-    with pytest.raises(EvaluationError, match="two targets are compared, got 1"):
-        await evaluator(INPUTS, SAID[:1], REFERENCE)
-
-
-def test_langsmith_takes_it_as_a_comparison() -> None:
+def test_langsmith_takes_a_judge_as_a_comparison_of_two() -> None:
     ids = [uuid.UUID(int=number) for number in (3, 4)]
     runs = [
         Run(id=name, name="x", start_time=NOW, run_type="chain", inputs=INPUTS, outputs=said, trace_id=name)
         for name, said in zip(ids, SAID, strict=True)
     ]
-    compared = comparison_evaluator(pairwise_evaluator(ReplyingChatModel(reply=judge)))
+    evaluator = evaluation.pairwise_evaluator(ReplyingChatModel(reply=judge))
+    with pytest.raises(EvaluationError, match="two targets are compared, got 1"):
+        asyncio.run(evaluator(INPUTS, SAID[:1], REFERENCE))
+    compared = comparison_evaluator(evaluator)
     assert compared.compare_runs(runs, example(1, INPUTS, REFERENCE)).scores == {ids[0]: 0.0, ids[1]: 1.0}
 
 
@@ -247,8 +218,8 @@ def test_the_client_runs_them_without_uploading_and_under_asyncio(monkeypatch: p
     client = Client(api_key="unused", api_url="http://127.0.0.1:9")
     how: dict[str, Any] = {
         "data": [example(number, {"question": question}, A) for number, question in enumerate(RANKINGS, start=2)],
-        "evaluators": [log_rank_evaluator(n=N), recall_evaluator(k=3)],
-        "summary_evaluators": [mean_log_rank_evaluator(n=N), mean_recall_evaluator(k=3)],
+        "evaluators": [evaluation.log_rank_evaluator(n=N), evaluation.recall_evaluator(k=3)],
+        "summary_evaluators": [evaluation.mean_log_rank_evaluator(n=N), evaluation.mean_recall_evaluator(k=3)],
         "upload_results": False,
     }
 
@@ -269,8 +240,11 @@ def test_the_client_runs_them_without_uploading_and_under_asyncio(monkeypatch: p
     done = client.evaluate(
         lambda inputs: {**FOUND, "answer": "It is so!"},
         data=[example(1, INPUTS, {**REFERENCE, **SCOPE})],
-        evaluators=[scope_recall_evaluator(TEXTS, k=4), short_answer_evaluator()],
-        summary_evaluators=[mean_scope_recall_evaluator(TEXTS, k=4), mean_short_answer_evaluator()],
+        evaluators=[evaluation.scope_recall_evaluator(TEXTS, k=4), evaluation.short_answer_evaluator()],
+        summary_evaluators=[
+            evaluation.mean_scope_recall_evaluator(TEXTS, k=4),
+            evaluation.mean_short_answer_evaluator(),
+        ],
         upload_results=False,
     )
     (row,) = list(done)

@@ -9,20 +9,19 @@ import time
 from pathlib import Path
 
 import pytest
-from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
 from langchain_core.documents.base import Blob
 from langchain_fakes import ReplyingChatModel, charts
 
 from catena import Library
-from catena.effects import Complete, Journal, Services
+from catena.effects import Complete
 from catena.formatting import FidelityReport, FormatOptions, Formatted
 from catena.model import Document as CoreDocument
 from catena.model import PageNote, ParameterError, Parsed, ParseError, ServiceError
 from catena.testing import FaithfulFormatter
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
-from langchain_catena import CatenaBlobParser, CatenaDocumentTransformer, CatenaLoader, LangChainLLM, to_core_document
+from langchain_catena import CatenaBlobParser, CatenaDocumentTransformer, CatenaLoader, to_core_document
 from langchain_catena.convert import loaded_document
 
 SMALL = FormatOptions(window=250, padding=40)
@@ -96,30 +95,6 @@ def test_pages_counted_in_another_text_are_not_believed(offsets: str) -> None:
     assert to_core_document(document).page_starts == ((0, 5, 5) if offsets == "0 5 5 13" else ())
 
 
-async def test_async_gives_the_same_without_blocking_the_loop(folder: Path, truth: str) -> None:
-    plain = CatenaLoader(folder).load()
-    by_model = CatenaLoader(folder, llm=chat(truth), options=SMALL).load()
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        assert await CatenaLoader(folder).aload() == plain
-        assert await CatenaLoader(folder, llm=chat(truth), options=SMALL).aload() == by_model
-    assert by_model != plain
-
-
-def test_a_faithful_model_writes_every_page(pdf: Path, truth: str) -> None:
-    loader = CatenaLoader(pdf, services=Services(llm=LangChainLLM(chat(truth))), options=SMALL)
-    (document,) = loader.load()
-    assert words(document.page_content) == words(truth)
-    assert words(to_core_document(document).text) == words(truth)
-    assert len(to_core_document(document).page_starts) == document.metadata["total_pages"]
-    metadata = document.metadata
-    pages = metadata["total_pages"]
-    assert (metadata["pages_by_model"], metadata["pages_asked_again"], metadata["pages_from_layout"]) == (pages, 0, 0)
-    assert metadata["fidelity_recall"] == metadata["fidelity_precision"] == metadata["fidelity_order"] == 1.0
-    report = loader.fidelity[str(pdf)]
-    assert len(report.pages) == pages
-    assert report.document_id == document.id
-
-
 def test_pages_that_a_model_ruins_come_from_the_layout_and_are_named(pdf: Path, truth: str) -> None:
     def damage(request, answer):
         return "I am sorry, but I cannot help with that." if answer.startswith("# 1 ") else answer
@@ -135,20 +110,6 @@ def test_pages_that_a_model_ruins_come_from_the_layout_and_are_named(pdf: Path, 
     assert metadata["fidelity_recall"] < summary["recall"]["mean"] < 1.0
     numbers = [word for word in truth.split() if word.isdecimal()]
     assert all(number in document.page_content for number in numbers)
-
-
-def test_a_second_load_is_answered_by_the_journal_and_was_planned(pdf: Path, truth: str, tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "journal.db") as journal:
-        services = Services(journal=journal)
-        model = chat(truth)
-        loader = CatenaLoader(pdf, llm=model, options=SMALL, services=services)
-        planned = loader.plan()
-        assert model.sent == []
-        first = loader.load()
-        assert planned.total.calls == len(model.sent) > 1
-        again = chat(truth)
-        assert CatenaLoader(pdf, llm=again, options=SMALL, services=services).load() == first
-        assert again.sent == []
 
 
 def test_files_are_written_side_by_side_in_their_order(folder: Path, tmp_path: Path) -> None:

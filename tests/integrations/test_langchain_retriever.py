@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import re
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,19 +16,17 @@ from langchain_fakes import Broken, Events, Fixed, ReplyingChatModel, module_lib
 import langchain_catena as lc
 from catena import Library
 from catena.effects import Search, Services
-from catena.enrichment import ExpertDetector, ExpertTerms, Keywords, RecognizerDetector, Summaries
+from catena.enrichment import Keywords, Summaries
 from catena.library import Preparation
-from catena.model import FilterError, ModelMismatchError, ParameterError, RouteError, Scale, Unknown
-from catena.retrieval import ExactUnion, RankFusion, ReadingOptions, RoutedStore, ScoreFusion, Tuned, ViewSearch
+from catena.model import FilterError, ParameterError, Scale, Unknown
+from catena.retrieval import ExactUnion, ReadingOptions, RoutedStore, ViewSearch
 from catena.structure import SectionChunkOptions
-from catena.testing.fakes import FakeRecognizer
 from catena.text import count_tokens
 
 NAMES = ("HX200", "HX210", "HX220", "HX230")
 TEXT = "# {0} Manual\n\n## Power\n\nThe fuse holds {1} A.\n\n| part | current |\n|---|---|\n| motor | {1} A |\n\n"
 TEXT += "## Cover\n\nTighten the screws.\n"
 library = module_library({f"{name.lower()}.md": TEXT.format(name, n) for n, name in enumerate(NAMES, start=2)})
-COMPARE = "Which has the stronger fuse, the HX200 or the HX230?"
 NOWHERE = "How strong is the fuse of the HX990?"
 OSPREY = "How strong is the fuse of the Osprey?"
 
@@ -49,15 +43,6 @@ def exact(library: Library, document: Document) -> bool:
 # Names in the question.
 
 
-def test_each_name_in_a_question_has_its_share(library: Library) -> None:
-    found = lc.CatenaRetriever(library=library).invoke(COMPARE, k=2)
-    assert sorted(titles(found)) == ["HX200", "HX230"]
-    ways = [way for document in found for way in document.metadata["catena"]["routes"]]
-    assert {way["view"] for way in ways if way["route"] == "name"} == {"hx200", "hx230"}
-    plain = lc.CatenaRetriever(library=library, by_name=False).invoke(COMPARE)
-    assert not any(way["route"] == "name" for d in plain for way in d.metadata["catena"]["routes"])
-
-
 async def test_a_name_that_stands_nowhere_gives_nothing_and_says_why(library: Library, caplog) -> None:
     retriever, events, later = lc.CatenaRetriever(library=library), Events(), Events()
     with caplog.at_level(logging.WARNING, "langchain_catena"):
@@ -72,12 +57,7 @@ async def test_a_name_that_stands_nowhere_gives_nothing_and_says_why(library: Li
     assert events.seen == later.seen == [("catena_unknown", {"text": "HX990", "near": unknown.near})]
 
 
-def test_what_is_missing_is_told_with_what_is_found(library: Library) -> None:
-    found = lc.CatenaRetriever(library=library, on_unknown="keep").invoke(NOWHERE)
-    half = lc.CatenaRetriever(library=library).invoke("Which has the stronger fuse, the HX200 or the HX990?")
-    for documents in (found, half):
-        assert [name["text"] for name in documents[0].metadata["catena"]["unknown"]] == ["HX990"]
-    assert (len(found), titles(half)[0]) == (4, "HX200")
+def test_what_is_missing_is_told_in_front_where_asked_for(library: Library) -> None:
     teller = lc.CatenaRetriever(library=library, k=1, tell_unknown=True, whole_sections=True)
     (told,) = teller.invoke(NOWHERE)
     assert told.page_content.startswith("'HX990' stands nowhere in the documents; near it: HX2")
@@ -93,56 +73,6 @@ def test_names_that_the_caller_knows_go_with_the_question(library: Library) -> N
     assert retriever.ranking(asked).unknown == fixed.ranking(asked, entities=()).unknown == ()
     assert retriever.ranking(asked, entities=["Osprey"]).unknown == told
     assert fixed.ranking(asked).unknown == fixed.ranking(asked, entities=None).unknown == told
-
-
-async def test_a_chat_model_finds_names_and_one_that_fails_costs_nothing_but_its_names(library: Library) -> None:
-    model = ReplyingChatModel(reply=lambda _: json.dumps([["Osprey", "Invented"]]))
-    ranking = lc.CatenaRetriever(library=library, llm=model).ranking(OSPREY)
-    assert [name.text for name in ranking.unknown] == ["Osprey"]
-    assert [part.what for part in ranking.degraded] == ["language model at the question"]  # what it invented
-    assert [messages[-1].text.count("Osprey") > 0 for messages in model.sent] == [True]
-
-    def fails(_):
-        time.sleep(0.001)  # would be noticed in the event loop
-        raise ValueError("no such model")
-
-    events = Events()
-    retriever = lc.CatenaRetriever(library=library, llm=ReplyingChatModel(reply=fails))
-    with blockbuster_ctx(["catena", "langchain_catena"]):
-        found = await retriever.ainvoke("fuse of the HX210", {"callbacks": [events]})
-    assert titles(found)[0] == "HX210"
-    assert "no such model" in found[0].metadata["catena"]["degraded"][0]
-    assert [name for name, _ in events.seen] == ["catena_degraded"]
-
-
-def test_other_detectors_find_names_too(library: Library) -> None:
-    services = replace(library.services, recognizer=FakeRecognizer({"PRODUCT": ["Osprey"]}))
-    how: dict[str, Any] = {"services": services}
-    how["detectors"] = (RecognizerDetector(), ExpertDetector(terms=ExpertTerms(["Kestrel"])))
-    question = "Is the Osprey stronger than the Kestrel or the Merlin?"
-    model = ReplyingChatModel(reply=lambda _: json.dumps([["Merlin"]]))
-    for more, names in (({}, {"Osprey", "Kestrel"}), ({"llm": model}, {"Osprey", "Kestrel", "Merlin"})):
-        assert {name.text for name in lc.CatenaRetriever(**how, **more).ranking(question).unknown} == names
-    without_names = Services(embedder=library.services.embedder, store=library.store)
-    assert titles(lc.CatenaRetriever(services=without_names).invoke("fuse of the HX210"))[0] == "HX210"
-
-
-def tuned(model: str) -> Tuned:
-    weights = {"alpha": 0.7, "beta": 0.1, "adopted": True, "chosen": (0.7, 0.1), "usual": (0.65, 0.3)}
-    sizes = {"k": None, "n": 8, "depth": 30, "questions": 4, "groups": 4, "left_out": 0}
-    gains = {"held_out": 1.0, "held_out_usual": 0.5, "gain": 0.5, "interval": (0.4, 0.6), "detectable": 0.1}
-    grid: dict[str, Any] = {"folds": (), "alphas": (0.7,), "betas": (0.1,), "surface": ((1.0,),)}
-    return Tuned(objective="log-rank", model=model, **weights, **sizes, **gains, **grid)
-
-
-def test_tuned_weights_decide(library: Library) -> None:
-    def found(fusion: Any) -> list[Document]:
-        return lc.CatenaRetriever(library=library, fusion=fusion).invoke("strong fuse")
-
-    by_tuning = found(tuned(library.services.embedder.identity))
-    assert by_tuning == found(ScoreFusion(alpha=0.7, beta=0.1)) != found(None)
-    with pytest.raises(ModelMismatchError, match="tuned with the model 'other'"):
-        lc.CatenaRetriever(library=library, fusion=tuned("other"))
 
 
 def test_bad_options_are_named(library: Library) -> None:
@@ -229,30 +159,8 @@ class Paged(Fixed):
         return [one for one in self.docs if page in (None, one.metadata["page"])]
 
 
-class Awaiting(Fixed):
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
-        await asyncio.sleep(0)
-        return list(self.docs)
-
-
 def over(route: Any, **options: Any) -> lc.CatenaRetriever:
     return lc.CatenaRetriever(services=Services(store=RoutedStore({"mine": route})), routes=("mine",), **options)
-
-
-async def test_a_retriever_ranks_beside_a_library(library: Library) -> None:
-    store = RoutedStore({"mine": lc.retriever_route(Fixed(docs=FOUND))}, beside=library.store)
-    services = replace(library.services, store=store)
-    retriever = lc.CatenaRetriever(services=services, routes=("dense", "lexical", "mine"), fusion=RankFusion(), k=9)
-    found = retriever.invoke("fuse")
-    assert {"a", "b", "c"} < {document.id for document in found}
-    (mine,) = (document for document in found if document.id == "a")
-    assert mine.metadata["page"] == 1
-    (way,) = mine.metadata["catena"]["routes"]
-    assert (way["route"], way["rank"], way["score"]) == ("mine", 1, 7.0)
-    assert mine.metadata["catena"]["scale"] == "rank"
-    assert [one.id for one in await retriever.ainvoke("fuse")] == [one.id for one in found]
-    with pytest.raises(ParameterError, match="RankFusion"):
-        lc.CatenaRetriever(services=services, routes=("dense", "mine")).invoke("fuse")
 
 
 def test_order_rules_and_scores_are_kept_raw() -> None:
@@ -289,7 +197,7 @@ def test_a_filter_is_refused_or_obeyed() -> None:
 
 
 async def test_any_runnable_from_a_question_to_documents_is_a_route() -> None:
-    for made in (RunnableLambda(lambda _: FOUND), Fixed(docs=FOUND), Awaiting(docs=FOUND)):
+    for made in (RunnableLambda(lambda _: FOUND), Fixed(docs=FOUND)):
         for only_async in (False, True):
             asked = over(lc.retriever_route(made, only_async=only_async))
             assert [document.id for document in asked.invoke("q")] == ["a", "b", "c"]
@@ -302,15 +210,7 @@ async def test_any_runnable_from_a_question_to_documents_is_a_route() -> None:
             made(object())
 
 
-def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_dead() -> None:
-    events, routes = Events(), {"good": Fixed(docs=FOUND), "bad": Broken()}
-    found = lc.CatenaRetriever.over(routes).invoke("x", {"callbacks": [events]})
-    assert len(found) == 3
-    assert re.match("route bad: .*the index is gone", found[0].metadata["catena"]["degraded"][0])
-    assert [name for name, _ in events.seen] == ["catena_degraded"]
-    with pytest.raises(RouteError, match=r"route 'bad' failed: .*the index is gone"):
-        lc.CatenaRetriever.over(routes, on_route_error="raise").invoke("x")
-
+def test_a_route_that_is_dead_is_left_alone_at_the_next_question() -> None:
     class Down(Fixed):
         asked: ClassVar[list[str]] = []
 
@@ -323,15 +223,6 @@ def test_a_failing_route_degrades_aloud_or_raises_and_is_left_alone_when_it_is_d
         found = asked.invoke("q")
     assert len(Down.asked) == 2
     assert "not asked" in str(found[0].metadata["catena"]["degraded"])
-
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), None, "0.9"])
-def test_a_score_that_is_none_leaves_the_rank(score: object) -> None:
-    odd = [Document(id=i, page_content=i, metadata={"relevance_score": s}) for i, s in (("0", score), ("1", 0.5))]
-    sound = [Document(id="0", page_content="0", metadata={"relevance_score": 0.9})]
-    found = lc.CatenaRetriever.over({"odd": Fixed(docs=odd), "sound": Fixed(docs=sound)}).invoke("passage")
-    assert [document.id for document in found] == ["0", "1"]
-    assert [way["score"] for way in found[0].metadata["catena"]["routes"]] == [1.0, 0.9]  # the first is 1 / rank
 
 
 def test_the_readme_of_the_package_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_classic.retrievers.document_compressors import CrossEncoderReranker, DocumentCompressorPipeline
+from langchain_classic.retrievers.document_compressors import CrossEncoderReranker
 from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder as ClassicCrossEncoder
 from langchain_classic.storage import create_kv_docstore
 from langchain_core.cross_encoders import BaseCrossEncoder
@@ -22,19 +21,17 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from langchain_fakes import Broken, Fixed, ReplyingChatModel, Traces, module_library
+from langchain_fakes import Broken, Fixed, Traces, module_library
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 import langchain_catena as lc
 from catena import Library
 from catena.effects import FetchChunks, Journal, Services
-from catena.model import FilterError, ParameterError, RouteError, Scale, ServiceError
-from catena.retrieval.late_interaction import LateInteractionReranker
+from catena.model import FilterError, ParameterError, RouteError, ServiceError
 from catena.segments import (
     BALANCED,
     COHERE,
     Artefact,
-    BetaCDF,
     Constant,
     ExtractionParams,
     Identity,
@@ -127,26 +124,6 @@ def test_links_are_those_of_the_reading_order_and_inputs_stay() -> None:
         lc.with_links(documents)
     with pytest.raises(ParameterError, match="ids of the documents must be all different, got 'x0'"):
         lc.with_links([documents[0], documents[0]], document_key="file")
-
-
-def test_a_gap_is_filled_from_the_vector_store_along_the_links(store: Counting) -> None:
-    hits = scored(LINKED, {3: 0.95, 6: 0.9, 7: 0.8})
-    (found,) = extracted(hits, neighbours=store)
-    assert spans([found]) == [("pump", 3, 7)]
-    assert store.asked == [[LINKED[4].id, LINKED[5].id]], "nothing but the gap, from both sides at once"
-    assert found.page_content == " ".join(each.page_content for each in LINKED[3:8]), "one character stood between"
-    metadata = found.metadata
-    assert metadata["start_index"] == LINKED[3].metadata["start_index"]
-    assert metadata["end_index"] == LINKED[7].metadata["start_index"] + len(LINKED[7].page_content)
-    assert metadata["catena"]["chunk_ids"] == [each.id for each in LINKED[3:8]]
-    assert (metadata["catena"]["scale"], metadata["catena"]["queries"]) == ("value", [0])
-    assert metadata["value"] == metadata["relevance_score"] > 0.5
-    assert (metadata["citation"], metadata["source"]) == ("pump manual", "pump")
-    assert metadata["header"] == "Document context: the following excerpt is from a document titled 'pump manual'."
-    # what nobody found is a wall, and what was deleted
-    store.delete([str(LINKED[5].id)])
-    for walled in (extracted(hits), extracted(hits, neighbours=store)):
-        assert sorted(spans(walled)) == [("pump", 3, 3), ("pump", 6, 7)]
 
 
 def test_every_kind_of_neighbours_gives_the_same_segments(store: Counting) -> None:
@@ -287,23 +264,6 @@ def test_what_is_missing_or_fails_is_named_with_what_to_do(store: Counting) -> N
 # Scores and options.
 
 
-def test_scores_that_are_no_probabilities_need_a_calibration() -> None:
-    raw = scored(LINKED, {1: 0.99, 2: 0.98}, scale="similarity")
-    for documents in (raw, [told(each, catena={}) for each in raw]):
-        with pytest.raises(ParameterError, match="calibration must be given, because the documents' relevance_score"):
-            extracted(documents)
-        for rule in (Identity(), Constant()):
-            assert spans(extracted(documents, calibration=rule)) == [("pump", 1, 2)]
-    hits, rule = {1: 0.95, 2: 0.9, 7: 0.5}, {"params": replace(SMALL, decay_rate=2.0), "calibration": Identity()}
-    best, similar = scored(LINKED, hits), scored(LINKED, hits, scale="similarity")
-    assert extracted(best[::-1], **rule) == extracted(best, **rule)  # the best come first, whatever the order
-    assert extracted([*best, *best], **rule) == extracted(best, **rule)  # and what comes twice counts once
-    assert spans(extracted(similar[::-1], **rule)) == spans(extracted(best, **rule))
-    single = [told(each, relevance_score=np.float32(each.metadata["relevance_score"])) for each in best]
-    values = [[each.metadata["value"] for each in extracted(given)] for given in (single, best)]
-    assert values[0] == pytest.approx(values[1], abs=1e-6)
-
-
 def test_the_settings_follow_from_what_the_scores_mean() -> None:
     def settings_of(documents: list[Document], **options: Any) -> ExtractionParams:
         return lc.CatenaSegmentRetriever(retriever=Fixed(docs=documents), **options).extraction(QUERY).params
@@ -313,15 +273,6 @@ def test_the_settings_follow_from_what_the_scores_mean() -> None:
     assert by_probability == replace(BALANCED, overall_max_tokens=SegmentSearch().budget_tokens)
     assert settings_of(scored(LINKED, {1: 0.9}), budget_tokens=77).overall_max_tokens == 77
     assert settings_of(LINKED[:3], budget_tokens=77, options=SHORT) == replace(SMALL, overall_max_tokens=77)
-
-
-def test_where_nothing_is_worth_the_minimum_the_best_is_returned_aloud() -> None:
-    few = scored(LINKED, {1: 0.4, 5: 0.3})
-    found = extracted(few)
-    assert spans(found) == [("pump", 1, 1)]
-    assert "none is worth 0.5" in found[0].metadata["catena"]["degraded"][0]
-    assert extracted(few, never_empty=False) == []
-    assert extracted(few, params="find_all")
 
 
 def test_a_header_is_put_before_the_text_where_asked_for() -> None:
@@ -334,22 +285,15 @@ def test_a_header_is_put_before_the_text_where_asked_for() -> None:
 
 # The retriever.
 
-MANUAL = """# {0} manual
-
-## Mounting
-
-Mount the {0} upright, away from heat, on a wall that bears its weight for years without giving way.
-
-## Cover
-
-Before the cover of the {0} is closed, the seal must lie in its groove, clean and without a twist.
-
-Tighten the cover screws of the {0} to {1} Nm, crosswise, in two passes, and check them after a day.
-
-## Fuse
-
-The fuse of the {0} is rated 400 mA, slow, and lies behind the cover on the left side of the board.
-"""
+MANUAL = (
+    "# {0} manual\n\n## Mounting\n\n"
+    "Mount the {0} upright, away from heat, on a wall that bears its weight for years without giving way.\n\n"
+    "## Cover\n\n"
+    "Before the cover of the {0} is closed, the seal must lie in its groove, clean and without a twist.\n\n"
+    "Tighten the cover screws of the {0} to {1} Nm, crosswise, in two passes, and check them after a day.\n\n"
+    "## Fuse\n\n"
+    "The fuse of the {0} is rated 400 mA, slow, and lies behind the cover on the left side of the board.\n"
+)
 QUESTION, NOWHERE = (f"How tight are the cover screws of the {name}?" for name in ("HX210", "HX290"))
 TORQUES = {"HX200": "3.2", "HX210": "4.5", "HX220": "6.1"}
 library = module_library({f"{name.lower()}.md": MANUAL.format(name, torque) for name, torque in TORQUES.items()})
@@ -386,17 +330,6 @@ def test_what_stands_nowhere_stays_told_behind_a_compressor(library: Library) ->
     assert first.page_content.startswith("'HX290' stands nowhere")
 
 
-def test_a_model_writes_queries_and_a_reranker_scores(library: Library) -> None:
-    model, reranker = ReplyingChatModel(reply=lambda _: '["torque of the screws", "fuse rating"]'), FakeReranker()
-    how = SegmentSearch(calibration=Identity())
-    retriever = lc.CatenaSegmentRetriever(library=library, llm=model, reranker=reranker, options=how)
-    extraction = retriever.extraction(QUESTION)
-    assert extraction.asked == (QUESTION, "torque of the screws", "fuse rating")
-    assert len(model.sent) == 1
-    assert {query for query, _ in reranker.calls} == set(extraction.asked)
-    assert retriever.invoke(QUESTION)[0].metadata["catena"]["queries"]
-
-
 def test_any_retriever_with_its_store_gives_segments(store: Counting) -> None:
     base, traces = Fixed(docs=scored(LINKED, {2: 0.95, 5: 0.9})), Traces()
     retriever = lc.CatenaSegmentRetriever(retriever=base, neighbours=store, options=SHORT)
@@ -409,17 +342,6 @@ def test_any_retriever_with_its_store_gives_segments(store: Counting) -> None:
     assert spans(lc.CatenaSegmentRetriever(retriever=plain, neighbours=store, options=SHORT).invoke(QUERY)) == [
         ("pump", 2, 3)
     ]
-
-
-def test_queries_find_apart_and_are_placed_together() -> None:
-    bare = book("pump", 8)
-    answers = {"part two": [bare[2]], "part three": [bare[3], bare[6]]}
-    model = ReplyingChatModel(reply=lambda messages: '["part two", "part three"]')
-    base = RunnableLambda(lambda query: answers.get(query, []))
-    how = SegmentSearch(extraction=replace(SMALL, queries="joint"))
-    found = lc.CatenaSegmentRetriever(retriever=base, llm=model, options=how).invoke(QUERY)
-    assert found[0].page_content == f"{bare[2].page_content} {bare[3].page_content}"
-    assert found[0].metadata["catena"]["queries"] == [1, 2]
 
 
 def test_chunks_of_the_transformer_need_no_further_links() -> None:
@@ -536,70 +458,12 @@ def reranked(
     return rerank.compress_documents(texts() if documents is None else documents, TORQUE)
 
 
-def test_scores_are_probabilities_and_the_raw_ones_stay_beside_them() -> None:
-    found = reranked(FakeReranker(words_shared), COHERE)
-    raw = [document.metadata["catena"]["raw_score"] for document in found]
-    assert [document.id for document in found] == ["d1", "d3", "d2", "d0", "d4"]
-    assert raw == [1.0, 0.6, 0.4, 0.2, 0.0]
-    assert [score for _, score in scores_of(found)] == [float(COHERE(each)) for each in raw]
-    about = found[1].metadata["catena"]
-    assert (about["scale"], about["calibration"]) == ("probability", "beta-cdf(0.4, 0.4)")
-    assert about["reranker"] == FakeReranker(words_shared).identity
-    assert about["routes"][-1].items() >= {"route": "rerank", "rank": 2, "score": 0.6}.items()
-    twins = [Document(page_content="the cover", metadata={"source": name}) for name in "aba"]
-    assert [document.metadata["source"] for document in reranked(Encoder(), Identity(), twins)] == ["a", "b"]
-    ranking = Passages(PlaceKeys(), positions_needed=False).ranking(reranked(Encoder(), BetaCDF(0.5, 1.8)))
-    assert ranking.scale is Scale.PROBABILITY  # as what comes next reads them
-    assert {score for _, score in scores_of(reranked(Encoder(), Constant(0.7)))} == {0.7}
-
-
-def test_what_was_found_and_what_failed_before_is_still_told() -> None:
-    before = {
-        "scale": "normalized",
-        "routes": [{"route": "dense", "rank": 3, "score": 0.4, "view": "raw"}],
-        "degraded": ["route lexical: it is gone"],
-        "unknown": [{"text": "HX9", "near": ["HX7"]}],
-        "mine": 1,
-    }
-    one = Document(page_content="the cover", metadata={"relevance_score": 0.7, "catena": before})
-    about = reranked(Encoder(), Identity(), [one])[0].metadata["catena"]
-    assert [way["route"] for way in about["routes"]] == ["dense", "rerank"]
-    assert {key: about[key] for key in ("degraded", "unknown", "mine")} == {
-        key: before[key] for key in ("degraded", "unknown", "mine")
-    }
-    once = reranked(FakeReranker(lambda query, text: len(text) / 100), Constant())
-    about = reranked(Encoder(), Identity(), once)[0].metadata["catena"]  # of two rerankers the last one is told
-    assert (about["raw_score"], about["reranker"], about["calibration"]) == (
-        1.0,
-        "langchain:Encoder:words",
-        "identity",
-    )
-    assert [way["score"] for way in about["routes"]] == [0.26, 1.0]
-
-
 @given(st.lists(st.sampled_from(["torque", "cover screws", "torque of the", "fuse"]), max_size=8))
 def test_every_text_is_scored_in_order_whatever_the_compressor_would_return(said: list[str]) -> None:
     hosted = Hosted()
     for compressor in (hosted, Encoder(), CrossEncoderReranker(model=Encoder())):
         assert lc.LangChainReranker(compressor).score(TORQUE, said) == [words_shared(TORQUE, text) for text in said]
     assert hosted.top_n == 3, "the user's compressor is as it was"
-
-
-def test_late_interaction_reranks_what_any_retriever_found() -> None:
-    class ByWord:
-        """One axis per word of the question and of the texts, as they come."""
-
-        identity, seen = "words", {}
-
-        def embed_document_tokens(self, texts):
-            return [self.embed_query_tokens(text) for text in texts]
-
-        def embed_query_tokens(self, text):
-            places = [self.seen.setdefault(word, len(self.seen)) for word in text.lower().split()]
-            return np.eye(64, dtype=np.float32)[places]
-
-    found = reranked(LateInteractionReranker(ByWord()), Constant())
-    assert [(each.id, each.metadata["catena"]["raw_score"]) for each in found[:2]] == [("d1", 5.0), ("d3", 3.0)]
 
 
 @pytest.mark.parametrize(
@@ -658,18 +522,6 @@ def test_what_was_scored_once_is_not_asked_again_and_no_documents_are_no_calls(t
         assert rerank.compress_documents([], TORQUE) == []
         assert rerank.compress_documents(texts(), TORQUE) == rerank.compress_documents(texts(), TORQUE)
     assert hosted.seen == [5]
-
-
-async def test_rerank_and_extraction_go_one_after_the_other(store: Counting) -> None:
-    known = {"part 4": 0.6, "part 5": 0.95, "part 6": 0.7}
-    rerank = lc.CatenaRerank(
-        reranker=FakeReranker(lambda _, text: known.get(text[13:19], 0.0)), calibration=Identity()
-    )
-    extract = lc.CatenaSegmentExtractor(params=SMALL, neighbours=store)
-    both = DocumentCompressorPipeline(transformers=[rerank, extract])
-    found = both.compress_documents(LINKED, "part 5")
-    assert found[0].metadata["first_position"] <= 5 <= found[0].metadata["last_position"]
-    assert await both.acompress_documents(LINKED, "part 5") == found
 
 
 def test_what_runs_inside_is_a_child_in_the_trace() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adapter_faces import FACES
+from drawn_graph import HOW, by_hand
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation import BaseEvaluator
@@ -25,23 +27,20 @@ from llama_index.core.question_gen.types import BaseQuestionGenerator
 from llama_index.core.readers.base import BaseReader
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import Document, QueryBundle, TextNode, TransformComponent
+from llama_index.core.schema import BaseNode, Document, ImageNode, QueryBundle, TextNode, TransformComponent
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index_graphs import HOW, Finding, graph
-from llama_index_models import Saying
-from llama_index_spans import listening
-from llama_index_stores import chain
+from llama_index_fakes import Finding, Saying, chain, listening
 from numpy.typing import NDArray
 
 import llama_index_catena as adapters
 from catena.effects import Services
-from catena.enrichment import CodeDetector, ContextOptions, LLMDetector
+from catena.enrichment import CodeDetector, ContextOptions, Keywords, LLMDetector, RecognizerDetector
 from catena.library import FixedLength
-from catena.model import ParameterError
+from catena.model import ParameterError, ServiceError
 from catena.segments import COHERE, Composed, Constant, Logistic
-from catena.structure import EmbeddingOptions
-from catena.testing import FakeEmbedder, FakeReranker
-from catena.testing.fakes import AngleEmbedder
+from catena.structure import EmbeddingOptions, SegmentOptions
+from catena.testing import FakeEmbedder, FakeReranker, Flaky
+from catena.testing.fakes import AngleEmbedder, FakeRecognizer
 from catena_bench.baselines import ClusterSummaries, RaptorOptions
 
 PACKAGE = Path(__file__).resolve().parents[2] / "integrations" / "llama-index-catena"
@@ -156,39 +155,34 @@ class ByLength:
 
 MADE_GRAPH = adapters.build_graph(chain("d", ["one", "two"]), Plain())
 
-COMPONENTS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "parser": (adapters.CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()), {}),
-    "parser of fixed lengths": (adapters.CatenaNodeParser(chunks=FixedLength(tokens=50)), {}),
-    "entities": (adapters.CatenaEntityExtractor([CodeDetector(weight=2)]), {}),
-    "entities by a model": (adapters.CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()), {}),
-    "context": (adapters.CatenaContextExtractor(options=ContextOptions(by="offline")), {}),
-    "views": (adapters.CatenaViewExtractor(), {}),
-    "tree": (
-        adapters.CatenaTreeExtractor(options=RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)),
-        {},
-    ),
-    "captions": (adapters.CatenaCaptionExtractor(MockLLM()), {}),
-    "embedding": (adapters.CatenaEmbedding(), {}),
-    "embedding of one's own": (adapters.CatenaEmbedding(Plain()), {"embedder": Plain()}),
-    "rerank": (
-        adapters.CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
-        {"reranker": ByLength()},
-    ),
-    "segments": (adapters.CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None), {}),
-    "segments of a store": (
-        adapters.CatenaSegmentPostprocessor(SimpleDocumentStore()),
-        {"neighbours": SimpleDocumentStore()},
-    ),
-    "chains": (
-        adapters.CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
-        {"graph": MADE_GRAPH, "embed_model": Plain()},
-    ),
+LAYERED = RaptorOptions(summaries=ClusterSummaries(by="offline"), layers=2)
+COMPONENTS: dict[str, Any] = {
+    "parser": adapters.CatenaNodeParser(max_tokens=99, segmentation=EmbeddingOptions()),
+    "parser of fixed lengths": adapters.CatenaNodeParser(chunks=FixedLength(tokens=50)),
+    "entities": adapters.CatenaEntityExtractor([CodeDetector(weight=2)]),
+    "entities by a model": adapters.CatenaEntityExtractor([LLMDetector(kinds="parts")], llm=MockLLM()),
+    "context": adapters.CatenaContextExtractor(options=ContextOptions(by="offline")),
+    "views": adapters.CatenaViewExtractor(),
+    "tree": adapters.CatenaTreeExtractor(options=LAYERED),
+    "captions": adapters.CatenaCaptionExtractor(MockLLM()),
+    "embedding": adapters.CatenaEmbedding(),
+    "embedding of one's own": adapters.CatenaEmbedding(Plain()),
+    "rerank": adapters.CatenaRerank(ByLength(), calibration=Composed(Logistic(), COHERE), top_n=2),
+    "segments": adapters.CatenaSegmentPostprocessor(params="precision", calibration=Constant(0.7), header=None),
+    "segments of a store": adapters.CatenaSegmentPostprocessor(SimpleDocumentStore()),
+    "chains": adapters.CatenaChainPostprocessor(MADE_GRAPH, embed_model=Plain(), top_n=3),
+}
+AGAIN: dict[str, dict[str, Any]] = {  # what cannot be written
+    "embedding of one's own": {"embedder": Plain()},
+    "rerank": {"reranker": ByLength()},
+    "segments of a store": {"neighbours": SimpleDocumentStore()},
+    "chains": {"graph": MADE_GRAPH, "embed_model": Plain()},
 }
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_what_is_written_is_read_again(name: str) -> None:
-    component, again = COMPONENTS[name]
+    component, again = COMPONENTS[name], AGAIN.get(name, {})
     for read in (
         type(component).from_dict(component.to_dict(), **again),
         type(component).from_json(component.to_json(), **again),
@@ -199,7 +193,7 @@ def test_what_is_written_is_read_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_a_pickle_holds_all_of_it(name: str) -> None:
-    component, _ = COMPONENTS[name]
+    component = COMPONENTS[name]
     copy = pickle.loads(pickle.dumps(component))
     assert type(copy) is type(component)
     assert copy.to_dict() == component.to_dict()
@@ -207,9 +201,9 @@ def test_a_pickle_holds_all_of_it(name: str) -> None:
     assert set(vars(copy)) == set(vars(component)) >= set(given)
 
 
-@pytest.mark.parametrize("missing", ["rerank", "segments of a store", "chains", "embedding of one's own"])
+@pytest.mark.parametrize("missing", AGAIN)
 def test_what_cannot_be_written_is_asked_for_again(missing: str) -> None:
-    component, _ = COMPONENTS[missing]
+    component = COMPONENTS[missing]
     with pytest.raises(ParameterError, match="given again"):
         type(component).from_dict(component.to_dict())
 
@@ -232,7 +226,7 @@ class Locked(FakeReranker):
 def test_what_does_not_pickle_is_an_error_and_not_left_out() -> None:
     with pytest.raises(ParameterError, match=r"^reranker .*pickled"):
         pickle.dumps(adapters.CatenaRerank(Locked(), calibration=Constant()))
-    wider = adapters.CatenaChainPostprocessor(graph(), embed_model=AngleEmbedder(), how=HOW)
+    wider = adapters.CatenaChainPostprocessor(by_hand(FACES[1]), embed_model=AngleEmbedder(), how=HOW)
     with pytest.raises(ParameterError, match=r"^graph .*pickled"):
         pickle.dumps(wider)
 
@@ -291,7 +285,7 @@ def test_a_cache_key_changes_with_every_field_that_decides_and_with_no_other(kin
 async def test_async_work_has_spans_as_sync_work_has() -> None:
     question, nodes = QueryBundle("Where is the pump?"), [*NODES]
     found = Finding([(NODES[0], 0.5)])
-    scored, one_graph = found.retrieve("q"), {"graph": graph(), "embed_model": AngleEmbedder()}
+    scored, one_graph = found.retrieve("q"), {"graph": by_hand(FACES[1]), "embed_model": AngleEmbedder()}
     document = Document(id_="d", text="# A\n\nOne two.")
     retrievers: list[BaseRetriever] = [
         adapters.CatenaRetriever.over({"a": found}),
@@ -326,3 +320,31 @@ async def test_async_work_has_spans_as_sync_work_has() -> None:
     for start, end in (("ReRankStartEvent", "ReRankEndEvent"), ("RetrievalStartEvent", "RetrievalEndEvent")):
         assert names.count(start) == names.count(end) > 0
     assert names.count("ReRankStartEvent") == 3
+
+
+# What fails.
+
+SECTION = Document(id_="d", text="# Pump\n\nThe seal keeps the oil.\n")
+BAD = Saying(reply="Sure! Here you are.")
+NER = Flaky(FakeRecognizer({}), [ServiceError("ner", "no model")] * 9)
+DIVIDING = adapters.CatenaNodeParser(segmentation=SegmentOptions(min_section=0), llm=BAD)
+RECOGNISING = adapters.CatenaEntityExtractor([RecognizerDetector()], recognizer=NER)
+SEEING = adapters.CatenaCaptionExtractor(Saying(reply="I'm sorry, I cannot see."))
+PICTURE = ImageNode(id_="i", image="iVBORw0KGgo=")
+DEGRADED: list[tuple[Any, BaseNode, type, str]] = [
+    (DIVIDING, SECTION, adapters.SegmentationDegradedEvent, "segmentation of lines"),
+    (adapters.CatenaContextExtractor(BAD), SECTION, adapters.ContextDegradedEvent, "summary of d"),
+    (adapters.CatenaViewExtractor([Keywords()], llm=BAD), SECTION, adapters.ViewsDegradedEvent, "keywords"),
+    (RECOGNISING, SECTION, adapters.EntitiesDegradedEvent, "recogniser at chunk"),
+    (SEEING, PICTURE, adapters.CaptionsDegradedEvent, "caption of i"),
+]
+
+
+@pytest.mark.usefixtures("loop")
+@pytest.mark.parametrize(("transform", "given", "event", "what"), DEGRADED)
+def test_what_a_model_fails_at_is_an_event_of_its_own(transform: Any, given: Any, event: Any, what: str) -> None:
+    with listening() as told:
+        transform([given])
+    heard = [each for each in told.events if isinstance(each, event)]
+    assert heard[0].class_name() == event.__name__
+    assert any(what in each.what for each in heard)

@@ -13,16 +13,7 @@ from llama_index.core.schema import Document, MetadataMode, NodeWithScore, TextN
 
 from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Segment
 from catena.testing import strategies
-from llama_index_catena.convert import (
-    PROVENANCE,
-    header_path,
-    headings_of,
-    provenance,
-    section_node,
-    to_chunk,
-    to_node,
-    to_ranking,
-)
+from llama_index_catena import convert
 from llama_index_catena.documents import from_core_document, join_pages, to_core_document
 
 scalars = st.one_of(st.text(max_size=8), st.integers(-9, 9), st.booleans(), st.floats(-1, 1))
@@ -48,14 +39,14 @@ RANKING = Ranking((Hit(CHUNK, 0.75, (WAY,)),), Scale.NORMALIZED, (Degraded("rout
 
 
 def test_a_header_path_is_written_as_llama_index_does_but_escaped() -> None:
-    assert header_path(()) == "/"
-    assert header_path(("A", "B")) == "/A/B/"
-    assert header_path(("24/7", "C:\\")) == "/24\\/7/C:\\\\/"
+    assert convert.header_path(()) == "/"
+    assert convert.header_path(("A", "B")) == "/A/B/"
+    assert convert.header_path(("24/7", "C:\\")) == "/24\\/7/C:\\\\/"
 
 
 @given(st.lists(titles, max_size=5).map(tuple))
 def test_headings_come_back_from_their_path(path: tuple[str, ...]) -> None:
-    assert headings_of(header_path(path)) == path
+    assert convert.headings_of(convert.header_path(path)) == path
 
 
 @pytest.mark.slow
@@ -77,18 +68,18 @@ def test_a_core_document_survives_the_way_through_llama_index(document, extra, p
 def test_a_chunk_survives_as_a_node(chunking, extra, score) -> None:
     for chunk in chunking[1]:
         known = replace(chunk, metadata={**extra, "title": "T", "source": "s"})
-        found = to_node(Hit(known, score), Ranking((), Scale.RANK))
-        assert to_chunk(found.node) == known
-        assert to_chunk(TextNode.from_dict(found.node.to_dict())) == known
+        found = convert.to_node(Hit(known, score), Ranking((), Scale.RANK))
+        assert convert.to_chunk(found.node) == known
+        assert convert.to_chunk(TextNode.from_dict(found.node.to_dict())) == known
 
 
 def test_a_hit_becomes_a_node_with_everything_a_reader_needs() -> None:
-    found = to_node(RANKING.hits[0], RANKING)
+    found = convert.to_node(RANKING.hits[0], RANKING)
     node = found.node
     assert (found.score, node.node_id, node.text) == (0.75, "c1", "M6/M8")
     assert (node.start_char_idx, node.end_char_idx) == (100, 105)
     assert node.ref_doc_id == "hx210.pdf"
-    assert {key: value for key, value in node.metadata.items() if key != PROVENANCE} == {
+    assert {key: value for key, value in node.metadata.items() if key != convert.PROVENANCE} == {
         "title": "HX210 manual",
         "source": "manuals/hx210.pdf",
         "table_header": "| size |",
@@ -104,7 +95,7 @@ def test_a_hit_becomes_a_node_with_everything_a_reader_needs() -> None:
         "document_id": "hx210.pdf",
         "citation": "HX210 manual › 3 Mounting › Screws M6/M8, pages 7-8, lines 120-131",
     }
-    assert provenance(node) == {
+    assert convert.provenance(node) == {
         "scale": "normalized",
         "chunk_id": "c1",
         "routes": [{"route": "lexical", "rank": 1, "score": 7.5, "view": "headed", "share": None}],
@@ -114,7 +105,7 @@ def test_a_hit_becomes_a_node_with_everything_a_reader_needs() -> None:
 
 
 def test_models_read_titles_and_citations_but_no_provenance() -> None:
-    node = to_node(RANKING.hits[0], RANKING).node
+    node = convert.to_node(RANKING.hits[0], RANKING).node
     assert node.get_content(MetadataMode.EMBED) == (
         "table_header: | size |\nheadings: HX210 manual › 3 Mounting › Screws M6/M8\n\nM6/M8"
     )
@@ -129,10 +120,10 @@ def test_a_section_carries_the_score_and_provenance_of_its_best_chunk() -> None:
     segment = Segment(
         id="s1", document_id="hx210.pdf", start=90, end=110, text="x" * 20, path=CHUNK.path, chunk_ids=("c1", "c2")
     )
-    found = section_node(segment, RANKING.hits[0], RANKING)
+    found = convert.section_node(segment, RANKING.hits[0], RANKING)
     assert (found.node.node_id, found.score, found.node.text) == ("s1", 0.75, "x" * 20)
     assert (found.node.start_char_idx, found.node.end_char_idx) == (90, 110)
-    assert provenance(found.node)["chunk_id"] == "c1"
+    assert convert.provenance(found.node)["chunk_id"] == "c1"
     assert found.node.metadata["citation"] == "HX210 manual › 3 Mounting › Screws M6/M8"
     assert found.node.metadata["headings"] == "HX210 manual › 3 Mounting › Screws M6/M8"
 
@@ -141,19 +132,19 @@ def test_nodes_of_llama_index_retrievers_come_back_as_they_were() -> None:
     node = TextNode(id_="n", text="a", metadata={"nested": {"x": [1]}}, embedding=[1.0], start_char_idx=5)
     given_ = NodeWithScore(node=node, score=0.9)
     before = pickle.dumps(given_.model_dump())
-    ranking = to_ranking([given_])
-    back = to_node(ranking.hits[0], ranking)
+    ranking = convert.to_ranking([given_])
+    back = convert.to_node(ranking.hits[0], ranking)
     assert pickle.dumps(given_.model_dump()) == before
     assert back.score == 0.9
     assert back.node.metadata["nested"] == {"x": [1]}
-    assert back.node.excluded_llm_metadata_keys == back.node.excluded_embed_metadata_keys == [PROVENANCE]
-    without = {k: v for k, v in back.node.metadata.items() if k != PROVENANCE}
+    assert back.node.excluded_llm_metadata_keys == back.node.excluded_embed_metadata_keys == [convert.PROVENANCE]
+    without = {k: v for k, v in back.node.metadata.items() if k != convert.PROVENANCE}
     assert without == node.metadata
-    assert provenance(node) == {}
+    assert convert.provenance(node) == {}
 
 
 def test_without_scores_only_the_order_counts() -> None:
-    ranking = to_ranking([NodeWithScore(node=TextNode(id_=i, text="t")) for i in "zay"])
+    ranking = convert.to_ranking([NodeWithScore(node=TextNode(id_=i, text="t")) for i in "zay"])
     assert [hit.chunk.id for hit in ranking.hits] == ["z", "a", "y"]
     assert ranking.scale is Scale.RANK
 
@@ -188,6 +179,6 @@ def test_pages_of_a_file_become_one_document_that_knows_them() -> None:
 
 @pytest.mark.parametrize("start", [None, 7])
 def test_a_foreign_node_becomes_a_chunk_of_its_source(start: int | None) -> None:
-    chunk = to_chunk(TextNode(id_="n", text="abc", start_char_idx=start, metadata={"kind": "verse", "n": {}}))
+    chunk = convert.to_chunk(TextNode(id_="n", text="abc", start_char_idx=start, metadata={"kind": "verse", "n": {}}))
     assert (chunk.start, chunk.end, chunk.kind, chunk.document_id) == (start or 0, (start or 0) + 3, "text", "n")
     assert chunk.metadata == {"n": {}}

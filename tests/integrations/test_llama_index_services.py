@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,51 +11,18 @@ import numpy as np
 import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    ChatResponse,
-    CompletionResponse,
-    LLMMetadata,
-    MessageRole,
-    TextBlock,
-)
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata
 from llama_index.core.ingestion.pipeline import get_transformation_hash
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
-from llama_index_models import Saying
+from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
 
-import catena
-from catena import Library
-from catena.effects import (
-    LLM,
-    Captioner,
-    Complete,
-    Describe,
-    Embed,
-    Embedder,
-    Search,
-    Services,
-    Store,
-    arun,
-    ask,
-    run,
-)
-from catena.library import Preparation
-from catena.model import InvalidReplyError, LibraryError, ParameterError, Scale, ServiceError
+from catena.effects import LLM, Complete, Embed, Embedder, Search, Services, Store, ask, run
+from catena.model import InvalidReplyError, ParameterError, Scale, ServiceError
 from catena.testing import FakeEmbedder
 from catena.testing.fakes import FakeStore
-from llama_index_catena import (
-    CatenaEmbedding,
-    CatenaFigureRetriever,
-    LlamaIndexCaptioner,
-    LlamaIndexEmbedder,
-    LlamaIndexLLM,
-    RetrieverStore,
-    retriever_store,
-)
-from llama_index_catena.convert import provenance, to_chunk
+from llama_index_catena import CatenaEmbedding, LlamaIndexEmbedder, LlamaIndexLLM, RetrieverStore, retriever_store
 from llama_index_catena.services import completion_of
 
 
@@ -296,95 +260,3 @@ async def test_an_embedders_own_async_code_is_awaited() -> None:
     model = CatenaEmbedding(Native())  # type: ignore[arg-type]
     assert await model.aget_query_embedding("x") == [1.0]
     assert await model.aget_text_embedding_batch(["x", "y"]) == [[1.0], [1.0]]
-
-
-REPORT = Path(catena.__file__).parent / "data" / "demo" / "halden-field-reliability-report-2025.pdf"
-FIGURES = Preparation(engine="pypdfium2", figures=True)
-QUESTION = "failures of all products by half-year"
-TITLE = "Figure 2. Failures per 100 device-years of all products, by half-year"
-SEEN = "A line falls from nine to four; a tortoise sits on it."
-PNG, JPEG = b"\x89PNG\r\n\x1a\n...", b"\xff\xd8\xff..."
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    folder = tmp_path_factory.mktemp("report")
-    captioner = LlamaIndexCaptioner(Saying(reply=SEEN))
-    with Library.open(
-        folder / "library", preparation=FIGURES, embedder=FakeEmbedder(), services=Services(captioner=captioner)
-    ) as opened:
-        opened.index([REPORT])
-        yield opened
-
-
-async def test_a_figure_is_found_with_its_file_and_all_that_is_known_of_it(library: Library) -> None:
-    retriever = CatenaFigureRetriever(library, similarity_top_k=1)
-    (found,) = retriever.retrieve(QUESTION)
-    (hit,) = library.search_figures(QUESTION, k=1).hits
-    node = found.node
-    assert isinstance(node, ImageNode)
-    assert (node.node_id, found.score, node.text) == (hit.chunk.id, hit.score, hit.chunk.text)
-    assert node.image_path == str(library.figure_file(hit))
-    assert Path(node.image_path).read_bytes() == library.figure(hit).png
-    assert node.image_mimetype == "image/png"
-    known = {name: node.metadata[name] for name in ("figure_title", "caption", "kind", "first_page", "last_page")}
-    assert known == {"figure_title": TITLE, "caption": SEEN, "kind": "figure", "first_page": 4, "last_page": 4}
-    assert node.metadata["figure"] == Path(node.image_path).name
-    assert node.metadata["citation"].startswith("Field Reliability Report 2025 › 6 Development over time, page 4")
-    assert {way["route"] for way in provenance(node)["routes"]} == {"dense", "lexical"}
-    assert all(isinstance(value, str | int | float | bool) for value in node.metadata.values())
-    assert node.ref_doc_id == hit.chunk.document_id
-    assert to_chunk(node).kind == "figure"
-    assert [n.to_dict() for n in await retriever.aretrieve(QUESTION)] == [found.to_dict()]
-    (by_caption,) = CatenaFigureRetriever(library, similarity_top_k=1).retrieve("tortoise")
-    assert by_caption.metadata["caption"] == SEEN
-
-
-def test_where_no_file_can_be_written_the_picture_itself_is_in_the_node(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> Path:
-        raise LibraryError("library", "the folder is read-only")
-
-    monkeypatch.setattr(library, "figure_file", refused)
-    (found,) = CatenaFigureRetriever(library, similarity_top_k=1).retrieve(QUESTION)
-    (hit,) = library.search_figures(QUESTION, k=1).hits
-    assert isinstance(found.node, ImageNode)
-    assert found.node.image_path is None
-    assert base64.b64decode(found.node.image or "") == library.figure(hit).png
-
-
-class Awaited(Saying):
-    """As `Saying`, and truly async."""
-
-    async def achat(self, messages: Any, **options: Any) -> ChatResponse:
-        self.asked.append((list(messages), options))
-        return ChatResponse(message=ChatMessage(role=MessageRole.ASSISTANT, content=f"awaited {self.reply}"))
-
-
-@pytest.mark.parametrize(("image", "mimetype"), [(PNG, "image/png"), (JPEG, "image/jpeg")])
-async def test_the_picture_goes_with_the_prompt(image: bytes, mimetype: str) -> None:
-    model = Awaited(reply=SEEN, asked=[])
-    captioner = LlamaIndexCaptioner(model)
-    assert isinstance(captioner, Captioner)
-    services, request = Services(captioner=captioner), Describe(image=image, prompt="What is it?")
-    assert run(ask([request]), services) == [SEEN]
-    assert await arun(ask([request]), services) == [f"awaited {SEEN}"]
-    for messages, options in model.asked:
-        (message,) = messages
-        text, picture = message.blocks
-        assert (message.role, text) == (MessageRole.USER, TextBlock(text="What is it?"))
-        assert (picture.resolve_image().read(), picture.image_mimetype) == (image, mimetype)
-        assert options == {"max_tokens": 400}
-
-
-async def test_what_is_no_caption_is_refused() -> None:
-    for reason in ("length", "content_filter"):
-        captioner = LlamaIndexCaptioner(Saying(reply="A line falls fr", finish_reason=reason))
-        with pytest.raises(InvalidReplyError, match="did not end by itself"):
-            captioner.caption(PNG, "What is it?")
-        with pytest.raises(InvalidReplyError, match="did not end by itself"):
-            await captioner.acaption(PNG, "What is it?")
-    with pytest.raises(ServiceError) as caught:
-        LlamaIndexCaptioner(Saying(reply="fail")).caption(PNG, "What is it?")
-    assert "abc123" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,13 @@ from reportlab.pdfgen.canvas import Canvas
 import langchain_catena
 import llama_index_catena
 from catena import Document, Library
-from catena.model import ParameterError
+from catena.effects import Complete, Journal, Services
+from catena.formatting import FormatOptions
+from catena.model import ParameterError, ServiceError
+from catena.testing import FaithfulFormatter
 from catena.text import MARKDOWN, PAGE_BREAK, PLAIN, joined_pages, media_type_of
+from catena_bench.generated_pdfs import PdfStyle, render_pdf
+from catena_bench.synthetic_manuals import manual_markdown
 from langchain_catena import CatenaDocumentTransformer, CatenaLoader
 from llama_index_catena import CatenaNodeParser
 from llama_index_catena import documents as llama_index_convert
@@ -203,3 +209,71 @@ def test_a_text_that_is_set_anew_is_read_as_the_one_before() -> None:
     document = llama_index_convert.from_core_document(Document(id="a.pdf", source="a.pdf", text="# A\n\nold"))
     document.set_content("# A\n\nnew")
     assert llama_index_convert.to_core_document(document).media_type == MARKDOWN
+
+
+# Files whose Markdown a model writes.
+
+TRUTHS = [manual_markdown(number, numbered=True, levels=2, words=100) for number in (2, 5)]
+SMALL = FormatOptions(window=120, padding=30)
+
+
+def faithful(prompt: str) -> str:
+    """Answer with the true Markdown of the window that is shown, of whatever file."""
+    for truth in TRUTHS:
+        with suppress(ServiceError):
+            return FaithfulFormatter(truth).complete(Complete(prompt=prompt, purpose="test")).text
+    raise AssertionError("no file has this window")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("files")
+    made = [folder / f"manual-{number}.pdf" for number in range(len(TRUTHS))]
+    for path, truth in zip(made, TRUTHS, strict=True):
+        path.write_bytes(render_pdf(truth, PdfStyle(running=False)).pdf)
+    return made
+
+
+def words(documents: list[Any], face: Any) -> list[list[str]]:
+    return [face.core_document(each).text.split() for each in documents]
+
+
+async def test_a_model_writes_every_page_once_and_the_journal_keeps_it(
+    face: Any, files: list[Path], tmp_path: Path
+) -> None:
+    with Journal.open(tmp_path / "journal.db") as journal:
+        model, again = face.model(faithful), face.model(faithful)
+        how: dict[str, Any] = {"options": SMALL, "services": Services(journal=journal)}
+        planned = face.planned(files, llm=model, **how)
+        assert face.asked(model) == 0
+        documents = face.load(files, llm=model, **how)
+        assert face.asked(model) == planned > 1
+        with face.unblocked():
+            assert await face.aload(files, llm=again, **how) == documents
+        assert face.asked(again) == 0
+    assert words(documents, face) == [truth.split() for truth in TRUTHS]
+    for document in documents:
+        told, core = document.metadata, face.core_document(document)
+        assert told["pages_by_model"] == len(core.page_starts) > 0
+        assert (told["pages_asked_again"], told["pages_from_layout"]) == (0, 0)
+        assert told["fidelity_recall"] == told["fidelity_precision"] == told["fidelity_order"] == 1.0
+
+
+def test_pages_that_a_model_ruins_come_from_the_layout_and_are_named(face: Any, files: list[Path]) -> None:
+    sorry = face.model("I am sorry, but I cannot help with that.")
+    (document,), plain = face.load(files[:1], llm=sorry, options=SMALL), face.load(files[:1])
+    assert words([document], face) == words(plain, face)
+    told = document.metadata
+    assert told["layout_pages"] == ", ".join(str(page) for page in range(1, told["pages_from_layout"] + 1)) != ""
+    assert (told["pages_by_model"], told["fidelity_recall"]) == (0, 0.0)
+
+
+def test_pages_without_text_are_named(face: Any, tmp_path: Path, caplog: Any) -> None:
+    scan = tmp_path / "scan.pdf"
+    canvas = Canvas(str(scan))
+    canvas.drawString(72, 700, "One page has words.")
+    canvas.showPage()
+    canvas.rect(50, 50, 400, 600, fill=1)
+    canvas.save()
+    (document,) = face.load([scan])
+    assert document.metadata["unread_pages"] == "2"

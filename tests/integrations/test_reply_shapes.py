@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from langchain_fakes import ReplyingChatModel
-from llama_index_models import Saying
+from llama_index_fakes import Saying
 
 from catena.answering import answer, answer_cited, short_answer
 from catena.effects import Complete, Retry, Services, Step, run
