@@ -479,7 +479,7 @@ def _changed(found: Any, change: Callable[[Piece], Piece]) -> Any:
         return change(found)
     if isinstance(found, tuple):
         return tuple(_changed(each, change) for each in found)
-    return replace(found, **{name: _changed(getattr(found, name), change) for name in _on_the_way(type(found))})
+    return replace(found, **{name: _changed(getattr(found, name), change) for name in _on_the_way(found.__class__)})
 
 
 def _pieces(found: Any) -> Iterator[Piece]:
@@ -487,7 +487,7 @@ def _pieces(found: Any) -> Iterator[Piece]:
     if isinstance(found, Chunk | Segment):
         yield found
     else:
-        parts = found if isinstance(found, tuple) else (getattr(found, name) for name in _on_the_way(type(found)))
+        parts = found if isinstance(found, tuple) else (getattr(found, name) for name in _on_the_way(found.__class__))
         yield from chain.from_iterable(map(_pieces, parts))
 
 
