@@ -25,7 +25,7 @@ from catena.effects import (
     ask,
     run,
 )
-from catena.model import Chunk, FilterError, Name, ParameterError, Ranking, Scale, ServiceError
+from catena.model import Chunk, FilterError, Name, ParameterError, Ranking, Scale, ScaleError, ServiceError
 from catena.retrieval import ForeignRoute, RankFusion, RoutedStore, ranked_chunks, retrieve
 from catena.retrieval.foreign import by_rank
 from catena.testing.fakes import FakeStore
@@ -106,8 +106,10 @@ def test_fusion_by_score_refuses_a_ranking_of_others() -> None:
     store = RoutedStore({"dense": Mine([(chunk("a"), 0.5)])}, beside=FakeStore(BESIDE))
     services = Services(store=store)
     plain = {"dense": _request, "lexical": lambda query: _request(query, "lexical")}
-    with pytest.raises(ParameterError, match="fusion must be RankFusion"):
+    with pytest.raises(ScaleError, match="RankFusion takes any"):
         run(retrieve("pump", routes=plain, k=5), services)
+    with pytest.raises(ParameterError, match="fusion must be RankFusion"):  # it may hold more than it gave
+        run(retrieve("pump", routes=plain, k=1, depth=1), services)
 
 
 def _request(query: str, route: str = "dense") -> Step[Search]:
