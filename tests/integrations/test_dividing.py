@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -235,11 +236,16 @@ def failing(prompt: str) -> str:
     raise Refused("api_key=abc123 was cut off")
 
 
-def test_a_captioner_that_fails_says_so_without_its_secrets(face: Any) -> None:
-    services = Services(captioner=face.captioner(face.model(failing)))
-    with pytest.raises(ServiceError, match="was cut off") as caught:
-        run(ask([Describe(image=PNG, prompt="What is it?")]), services)
-    assert "abc123" not in str(caught.value)
+async def test_a_captioner_that_fails_says_so_without_its_secrets(face: Any) -> None:
+    captioner, request = face.captioner(face.model(failing)), Describe(image=PNG, prompt="What is it?")
+    for call in (
+        lambda: run(ask([request]), Services(captioner=captioner)),
+        lambda: captioner.caption(PNG, "What is it?"),
+        lambda: asyncio.run(captioner.acaption(PNG, "What is it?")),
+    ):
+        with pytest.raises(ServiceError, match="was cut off") as caught:
+            await asyncio.to_thread(call)
+        assert "abc123" not in str(caught.value)
 
 
 def sees(prompt: str) -> str:

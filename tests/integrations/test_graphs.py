@@ -132,6 +132,14 @@ async def test_where_the_retriever_fails_the_graph_alone_is_asked_aloud(face: An
         face.ask(over(face, **options, on_retriever_error="raise"), QUESTION)
 
 
+@pytest.mark.parametrize("question", ["", " "])
+def test_a_blank_question_finds_nothing_and_is_asked_of_no_retriever(face: Any, question: str) -> None:
+    gone = face.failing(Refused("it was asked"))
+    segments = face.make("CatenaSegmentRetriever", retriever=gone)
+    for asked in (over(face, retriever=gone), segments, face.over({"gone": gone})):
+        assert face.heard(asked, question) == ([], [])
+
+
 @pytest.fixture(scope="module")
 def manuals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     """The bundled manuals, with their graph."""

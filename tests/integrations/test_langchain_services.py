@@ -15,6 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from catena import ServiceError
 from catena.effects import Budget, Complete, Services, ask, run
 from langchain_catena import CatenaEmbeddings, CatenaRetriever, LangChainEmbedder, LangChainLLM
 
@@ -91,6 +92,24 @@ async def test_a_chat_model_completes_within_a_budget() -> None:
     assert services.budget is not None
     assert services.budget.spent.tokens == 103
     assert model.num_predict is None  # the user's own model stays as it was
+
+
+async def test_what_a_model_raises_becomes_an_error_of_ours() -> None:
+    def die(*_: Any) -> Any:
+        raise ConnectionError("api_key=abc123 is gone")
+
+    async def adie(*_: Any) -> Any:
+        die()
+
+    embedder = LangChainEmbedder(SimpleNamespace(embed_query=die, aembed_query=adie))  # type: ignore[arg-type]
+    llm, request = LangChainLLM(Failing(asked=[])), Complete(prompt="a", purpose="p")
+    for call in (lambda: embedder.embed_query("a"), lambda: llm.complete(request)):
+        with pytest.raises(ServiceError, match="ConnectionError") as caught:
+            call()
+        assert (caught.value.retry, "abc123" in str(caught.value)) == (True, False)
+    for acall in (lambda: embedder.aembed_query("a"), lambda: llm.acomplete(request)):
+        with pytest.raises(ServiceError, match="ConnectionError"):
+            await acall()
 
 
 async def test_langchain_embeddings_become_unit_vectors() -> None:

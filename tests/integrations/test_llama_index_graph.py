@@ -137,6 +137,10 @@ async def test_an_index_is_widened_by_a_graph_of_its_own_nodes() -> None:
     assert "node-01" in ids(found)
     assert "node-01" not in plain
     assert model.queries == [CHAINED]
+    for blank in ("", " "):
+        assert made.retrieve(blank) == []
+        own = li.CatenaGraphRetriever(retriever=index.as_retriever(), graph=graph_of, on_retriever_error="raise")
+        assert own.retrieve(blank) == []
     maker = found[ids(found).index("node-01")]
     assert maker.text == MAKER.strip()
     assert any("mention" in told["edges"] for told in places(maker))

@@ -64,11 +64,14 @@ def test_passages_that_do_not_say_where_they_begin_are_joined_with_a_blank_line_
 
 
 def test_scores_that_nobody_calibrated_are_refused_and_missing_ones_leave_the_order(face: Any) -> None:
-    passages, stage = face.chain("d", TEXTS), face.make(EXTRACTOR, params=BALANCED)
+    passages, stage = face.chain("d", TEXTS), face.make(EXTRACTOR)
     with pytest.raises(ParameterError, match="no probabilit"):
         face.process(stage, hits(face, passages, b=0.9), QUERY)
-    (by_order,) = face.process(stage, face.unscored(passages[1:3]), QUERY)
-    assert by_order.score == pytest.approx((0.8 - 0.18) + (0.8 * exp(-1 / 30) - 0.18), abs=1e-12)
+    for options, value in (({}, 1.0), ({"params": BALANCED}, (0.8 - 0.18) + (0.8 * exp(-1 / 30) - 0.18))):
+        (by_order,) = face.process(face.make(EXTRACTOR, **options), face.unscored(passages[1:3]), QUERY)
+        assert by_order.score == pytest.approx(value, abs=1e-12)
+    small = face.process(face.make(EXTRACTOR, budget_tokens=300), face.unscored(passages), QUERY)
+    assert letters(small) == ["ab"]
     rerank = face.make(RERANK, reranker=FakeReranker(lambda query, text: 0.9), calibration=Identity())
     (rated,) = face.process(stage, face.processed(rerank, hits(face, passages, b=0.1), QUERY), QUERY)
     assert rated.score == pytest.approx(0.9 - 0.18, abs=1e-12)

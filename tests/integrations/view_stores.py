@@ -44,14 +44,14 @@ class MadeView:
 
 
 class Fuse:
-    """Lets so many calls through; the next does half of what it was asked, and fails."""
+    """Lets so many calls through; the next does half of what it was asked, or all of it, and fails."""
 
     def __init__(self) -> None:
-        self.left = 10**9
+        self.left, self.does_all = 10**9, False
 
     def half(self, items: Any) -> Any:
         self.left -= 1
-        return items if self.left >= 0 else items[: len(items) // 2]
+        return items if self.left >= 0 or self.does_all else items[: len(items) // 2]
 
     def blow(self) -> None:
         if self.left < 0:
@@ -286,12 +286,9 @@ class LlamaIndexViews(LlamaIndex):
 
 def _breaking(method: Callable[..., Any], fuse: Fuse) -> Callable[..., Any]:
     def call(given: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(given, list):
-            done = method(fuse.half(given), *args, **kwargs)
-            fuse.blow()
-            return done
-        fuse.half("")
+        items = fuse.half(given if isinstance(given, list) else [given])
+        done = method(items if isinstance(given, list) else given, *args, **kwargs) if items else None
         fuse.blow()
-        return method(given, *args, **kwargs)
+        return done
 
     return call

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
@@ -32,13 +33,19 @@ FIRST_RANKING = "first_ranking"
 def first_documents(
     retriever: Retriever, query: str, read: Callable[[list[Document]], Any] = list, *, waited_for: bool = True
 ) -> Step[Any]:
-    """Ask the retriever of a first ranking; what `read` raises of its documents counts as its own failure."""
+    """Ask the retriever of a first ranking; what `read` raises of its documents counts as its own failure.
+
+    A blank question finds nothing, as in the core, and is not asked.
+    """
+    if not str(query).strip():
+        return read([])
     config = RunnableConfig(tags=[FIRST_RANKING])
 
     async def aread() -> Any:
         return read(await retriever.ainvoke(query, config))
 
-    return called(lambda: read(retriever.invoke(query, config)), aread, purpose="search", waited_for=waited_for)
+    do = partial(retriever.invoke, query, config)
+    return (yield from called(lambda: read(do()), aread, purpose="search", waited_for=waited_for))
 
 
 @dataclass(frozen=True, eq=False)

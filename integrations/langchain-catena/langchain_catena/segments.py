@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
 from pydantic import Field, InstanceOf, PrivateAttr, model_validator
 
-from catena import Chunk, Hit, ParameterError, Ranking, Scale, Services
+from catena import Chunk, Hit, ParameterError, Ranking, Services
 from catena.effects import Reranker, Step, calling
 from catena.library import boxed, segments_step
 from catena.segments import (
@@ -24,6 +24,7 @@ from catena.segments import (
     ExtractionParams,
     OnFailure,
     SegmentSearch,
+    calibration_for,
     calibration_given,
     chunk_text,
     headed_text,
@@ -291,7 +292,7 @@ class CatenaSegmentExtractor(CatenaBaseCompressor):
     """
 
     params: InstanceOf[ExtractionParams] | Literal["balanced", "precision", "find_all"] | None = None
-    budget_tokens: int = Field(default=2_000, ge=1)
+    budget_tokens: int = Field(default=SegmentSearch().budget_tokens, ge=1)
     calibration: InstanceOf[Calibration] | None = None
     neighbours: Any = Field(default=None, exclude=True)
     neighbour_key: NeighbourKey | None = Field(default=None, exclude=True)
@@ -313,7 +314,9 @@ class CatenaSegmentExtractor(CatenaBaseCompressor):
 
         def given(_: str) -> Step[Ranking]:
             yield from ()  # nothing is asked
-            return self._checked(passages.ranking(documents))
+            ranking = passages.ranking(documents)
+            calibration_for(ranking, self.calibration)  # raises where there is none and one is needed
+            return ranking
 
         how = SegmentSearch(
             extraction=params,
@@ -324,16 +327,6 @@ class CatenaSegmentExtractor(CatenaBaseCompressor):
         )
         services = Services(handlers=neighbour_handlers(self.neighbours, passages, key=self.neighbour_key))
         return boxed(segments_step(query, how, ranked=given, place=passages.place)), services
-
-    def _checked(self, ranking: Ranking) -> Ranking:
-        """Return a ranking of which it is known what its scores say of relevance."""
-        if self.calibration is None and ranking.scale not in (Scale.PROBABILITY, Scale.RANK):
-            allowed = (
-                "given, because the documents' relevance_score is no probability: a rule for such scores, as COHERE "
-                "or a fitted one, or Constant() to believe their order alone; or let CatenaRerank make it one"
-            )
-            raise ParameterError("calibration", None, allowed)
-        return ranking
 
     def _documents(self, found: Extraction) -> list[Document]:
         warn(found.degraded)

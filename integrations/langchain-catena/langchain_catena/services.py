@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableLambda, run_in_executor
 from numpy.typing import NDArray
 
-from catena import ParameterError, ServiceError, Services
+from catena import CatenaError, ParameterError, ServiceError, Services
 from catena.effects import (
     LIMITS,
     Complete,
@@ -32,6 +33,7 @@ from catena.effects import (
     as_core,
     caption_of,
     ending_told,
+    errors_of,
     limit_setting,
     register,
     smaller,
@@ -51,6 +53,7 @@ class _InTurn:
     def __init__(self, model: object, identity: str | None) -> None:
         self.identity = identity or identity_of(model)
         self._turn = turn_if_local(model)
+        self._errors: Callable[..., AbstractContextManager[None]] = partial(errors_of, self.identity, model)
 
     def _call(self, thing: object, name: str, *given: Any) -> Any:
         with self._turn:
@@ -81,16 +84,20 @@ class LangChainEmbedder(_InTurn):
         return self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return _unit(self._call(self.embeddings, "embed_documents", list(texts)))
+        with self._errors():
+            return _unit(self._call(self.embeddings, "embed_documents", list(texts)))
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        return _unit_row(self._call(self.embeddings, "embed_query", text))
+        with self._errors():
+            return _unit_row(self._call(self.embeddings, "embed_query", text))
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return _unit(await self._acall(self.embeddings, "embed_documents", list(texts)))
+        with self._errors():
+            return _unit(await self._acall(self.embeddings, "embed_documents", list(texts)))
 
     async def aembed_query(self, text: str) -> NDArray[np.float32]:
-        return _unit_row(await self._acall(self.embeddings, "embed_query", text))
+        with self._errors():
+            return _unit_row(await self._acall(self.embeddings, "embed_query", text))
 
 
 def to_embedder(given: Embeddings | Embedder) -> Embedder:
@@ -184,7 +191,7 @@ class LangChainLLM(_InTurn):
 
     def complete(self, request: Complete) -> Completion:
         if self._schemas.go_with(request):
-            with self._refusals(request):
+            with self._errors(self._refusal(request)):
                 return self._formed(self._call(self._given_form(request), "invoke", _messages(request)))
         completion = self._invoke(_messages(request), request.max_tokens)
         self._schemas.answered(request)
@@ -192,18 +199,14 @@ class LangChainLLM(_InTurn):
 
     async def acomplete(self, request: Complete) -> Completion:
         if self._schemas.go_with(request):
-            with self._refusals(request):
+            with self._errors(self._refusal(request)):
                 return self._formed(await self._acall(self._given_form(request), "invoke", _messages(request)))
         completion = await self._ainvoke(_messages(request), request.max_tokens)
         self._schemas.answered(request)
         return completion
 
-    @contextmanager
-    def _refusals(self, request: Complete) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            raise (self._schemas.refusal(request, error, self.identity) or error) from error.__cause__
+    def _refusal(self, request: Complete) -> Callable[[Exception], CatenaError | None]:
+        return partial(self._schemas.refusal, request, service=self.identity)
 
     def _given_form(self, request: Complete) -> Any:
         model: Any = _limited(self.model, request.max_tokens, self._argument)
@@ -219,10 +222,12 @@ class LangChainLLM(_InTurn):
         return completion
 
     def _invoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
-        return _completion(self._call(_limited(self.model, tokens, self._argument), "invoke", messages))
+        with self._errors():
+            return _completion(self._call(_limited(self.model, tokens, self._argument), "invoke", messages))
 
     async def _ainvoke(self, messages: list[BaseMessage], tokens: int) -> Completion:
-        return _completion(await self._acall(_limited(self.model, tokens, self._argument), "invoke", messages))
+        with self._errors():
+            return _completion(await self._acall(_limited(self.model, tokens, self._argument), "invoke", messages))
 
 
 class LangChainCaptioner(LangChainLLM):
@@ -271,16 +276,18 @@ class LangChainReranker(_InTurn):
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         if not texts:
             return []
-        if isinstance(self.rater, BaseCrossEncoder):
-            return [float(score) for score in self._call(self.rater, "score", [(query, text) for text in texts])]
-        given = _for_all(self.rater, texts), "compress_documents", _numbered(texts), query
-        return self._scores(self._call(*given), len(texts))
+        with self._errors():
+            if isinstance(self.rater, BaseCrossEncoder):
+                return [float(score) for score in self._call(self.rater, "score", [(query, text) for text in texts])]
+            given = _for_all(self.rater, texts), "compress_documents", _numbered(texts), query
+            return self._scores(self._call(*given), len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         if not texts or isinstance(self.rater, BaseCrossEncoder):
             return await run_in_executor(None, self.score, query, texts)
-        given = _for_all(self.rater, texts), "compress_documents", _numbered(texts), query
-        return self._scores(await self._acall(*given), len(texts))
+        with self._errors():
+            given = _for_all(self.rater, texts), "compress_documents", _numbered(texts), query
+            return self._scores(await self._acall(*given), len(texts))
 
     def _scores(self, documents: Sequence[Document], count: int) -> list[float]:
         scores: dict[int, float] = {}

@@ -90,7 +90,7 @@ class CatenaViewIndex:
                 `document_id`, whose it is.
 
         Raises:
-            DuplicateDocumentError: a source is there already; nothing was changed.
+            DuplicateDocumentError: a source is there already, with other parents; nothing was changed.
             ParameterError: a document does not say whose it is.
             ServiceError: a store failed; the same call makes it good.
         """

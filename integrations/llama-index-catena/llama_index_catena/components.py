@@ -21,8 +21,8 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import BaseComponent, BaseNode, NodeWithScore, QueryBundle, QueryType, TransformComponent
 
-from catena import CatenaError, Degraded, Journal, ParameterError, Services, arun, run
-from catena.effects import Step, service_error
+from catena import Degraded, Journal, ParameterError, Services, arun, run
+from catena.effects import Step
 
 dispatcher = get_dispatcher("llama_index_catena")
 """The events and spans of this package."""
@@ -272,17 +272,6 @@ class CorePrompts:
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         """Leave the prompts as they are."""
-
-
-@contextmanager
-def errors_of(
-    identity: str, holder: object, said: Callable[[Exception], CatenaError | None] | None = None
-) -> Iterator[None]:
-    """Raise what a model or store raises as an error of ours, from nothing; `said` makes one of it where it can."""
-    try:
-        yield
-    except Exception as error:
-        raise (said and said(error)) or service_error(error, identity, holder=holder) from None
 
 
 def bundle_of(query: QueryType) -> QueryBundle:

@@ -44,6 +44,7 @@ from catena.segments import (
     FetchLinked,
     Linked,
     SegmentSearch,
+    calibration_for,
     documents_considered,
     follow_links,
     gather_links,
@@ -51,13 +52,13 @@ from catena.segments import (
     placed_by_links,
     placed_by_offsets,
     preset,
-    probabilities,
 )
 from catena.structure import DSRAG, HeaderTemplate
 from llama_index_catena.components import (
     CoreRetriever,
     checked_arguments,
     checked_with,
+    given_options,
     revived_options,
     tell_degraded,
     written_options,
@@ -252,20 +253,22 @@ class CatenaSegmentPostprocessor(CorePostprocessor):
     Args:
         neighbours: the docstore of the index or pipeline, a vector store that gives its nodes, or a Catena library.
         params: what a segment is worth and how long it may be; or the name of a preset, "balanced", "precision" or
-            "find_all".
+            "find_all". None takes what `budget_tokens` allows, as `catena.segments.search.SegmentSearch` does.
         calibration: what a node's score says of relevance. Not needed where `CatenaRerank` made it a probability, and
             where there is none: then the order counts. `Constant()` believes the order of any score.
         never_empty: return the best segment, and say so, where none is worth `params.minimum_value`.
         header: the words before a segment, counted where a budget is in tokens; None where the reader is given none.
-        fields: those of every LlamaIndex postprocessor. With `from_dict`, neighbours are given again, and so
-            is a calibration of your own.
+        fields: `budget_tokens`, of all segments together, headers counted, not looked at where `params` are given;
+            and those of every LlamaIndex postprocessor. With `from_dict`, neighbours are given again, and so is a
+            calibration of your own.
 
     Raises:
         ParameterError: an argument is out of range, or neighbours are none.
     """
 
     neighbours: Any = Field(default=None, description="Where the nodes beside those found are.")
-    params: Any = Field(default=BALANCED, description="What a segment is worth and how long it may be.")
+    params: Any = Field(default=None, description="What a segment is worth and how long it may be.")
+    budget_tokens: int = Field(default=SegmentSearch().budget_tokens, ge=1, description="Of all segments together.")
     calibration: Any = Field(default=None, description="What a node's score says of relevance.")
     never_empty: bool = Field(default=True, description="Return the best segment where none is worth enough.")
     header: Any = Field(default=DSRAG, description="The words before a segment.")
@@ -276,17 +279,16 @@ class CatenaSegmentPostprocessor(CorePostprocessor):
         self,
         neighbours: Neighbours | None = None,
         *,
-        params: ExtractionParams | Literal["balanced", "precision", "find_all"] = BALANCED,
+        params: ExtractionParams | Literal["balanced", "precision", "find_all"] | None = None,
         calibration: Calibration | None = None,
         never_empty: bool = True,
         header: HeaderTemplate | None = DSRAG,
         **fields: Any,
     ) -> None:
         revived = {"calibration": revived_options(calibration, _KINDS), "header": revived_options(header, _KINDS)}
-        how = preset(params) if isinstance(params, str) else revived_options(params, _KINDS)
-        if not isinstance(how, ExtractionParams):
-            raise ParameterError("params", params, "ExtractionParams or the name of a preset")
-        NeighbourStore(neighbours, how)  # refuses what is no store now, not at the first question
+        given = preset(params) if isinstance(params, str) else params
+        how = given_options("params", given, {"ExtractionParams": ExtractionParams})
+        NeighbourStore(neighbours, how or BALANCED)  # refuses what is no store now, not at the first question
         own = {"neighbours": neighbours, "params": how, "never_empty": never_empty}
         super().__init__(**{**fields, **own, **revived})
 
@@ -308,9 +310,14 @@ class CatenaSegmentPostprocessor(CorePostprocessor):
         return await arun(step, services)
 
     def _question(self, passages: Sequence[NodeWithScore], asked: QueryBundle) -> tuple[Step[Extraction], Services]:
-        ranking = probabilities(ranking_of(passages), self.calibration)
-        store = NeighbourStore(self.neighbours, self.params)
-        how = SegmentSearch(extraction=self.params, never_empty=self.never_empty, header=self.header)
+        ranking, store = ranking_of(passages), NeighbourStore(self.neighbours, self.params or BALANCED)
+        how = SegmentSearch(
+            extraction=self.params,
+            budget_tokens=self.budget_tokens,
+            never_empty=self.never_empty,
+            header=self.header,
+            calibration=calibration_for(ranking, self.calibration),
+        )
         step = segments_step(asked.query_str, how, ranked=lambda _: _given(ranking), place=store.place)
         return boxed(step), replace(self._outside, handlers=store.handlers)
 
@@ -320,7 +327,8 @@ class CatenaSegmentPostprocessor(CorePostprocessor):
         return [segment_node(hit, found) for hit in found.segments]
 
     def _named(self, count: int) -> tuple[str, int]:
-        return f"catena-segments/{self.params.selection}", self.params.overall_max_chunks
+        params = self.params or BALANCED
+        return f"catena-segments/{params.selection}", params.overall_max_chunks
 
 
 class CatenaSegmentRetriever(CoreRetriever[Extraction]):

@@ -38,13 +38,14 @@ from catena.effects import (
     as_core,
     caption_of,
     ending_told,
+    errors_of,
     limit_setting,
     register,
     turn_if_local,
     with_limit,
 )
 from catena.model import InvalidReplyError, SchemaRefusedError, directed
-from llama_index_catena.components import Component, checked_arguments, errors_of
+from llama_index_catena.components import Component, checked_arguments
 from llama_index_catena.documents import to_core_document
 
 if TYPE_CHECKING:

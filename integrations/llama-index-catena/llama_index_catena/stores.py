@@ -36,7 +36,12 @@ _WRITTEN = ("_node_content", "_node_type")  # under which LlamaIndex keeps a who
 
 
 def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str, **about: Any) -> Step[list[NodeWithScore]]:
-    """Ask a retriever, and return what it found as it gave it; `about` as of `catena.effects.called`."""
+    """Ask a retriever, and return what it found as it gave it; `about` as of `catena.effects.called`.
+
+    A blank question finds nothing, as in the core, and is not asked.
+    """
+    if is_blank(asked):
+        return []
 
     def do() -> list[NodeWithScore]:
         return retriever.retrieve(asked)
@@ -45,6 +50,12 @@ def retrieved(retriever: BaseRetriever, asked: QueryBundle, purpose: str, **abou
         return await (asyncio.to_thread(do) if blocks(retriever) else retriever.aretrieve(asked))
 
     return list((yield from called(do, ado, purpose=purpose, **about)))
+
+
+def is_blank(asked: QueryBundle) -> bool:
+    """Return True where a bundle has nothing to search for: no words, no vector, no picture."""
+    words = (asked.query_str, *(asked.custom_embedding_strs or ()), asked.image_path or "")
+    return asked.embedding is None and not any(str(each).strip() for each in words)
 
 
 def blocks(retriever: BaseRetriever) -> bool:

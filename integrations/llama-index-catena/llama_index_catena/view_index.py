@@ -396,7 +396,7 @@ class CatenaViewIndex:
             nodes: all parents (sections) of each document, in reading order.
 
         Raises:
-            DuplicateDocumentError: a document is there already; nothing was changed.
+            DuplicateDocumentError: a document is there already, with other parents; nothing was changed.
             ServiceError: a store failed; the same call makes it good.
         """
         return self._run(add_views(self._stores, self._by_document(nodes)))

@@ -18,7 +18,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from numpy.typing import NDArray
 
 from catena import Chunk, ParameterError, Services, arun, run
-from catena.effects import Cancel, Embedder, Step, embed_texts, service_error
+from catena.effects import Cancel, Embedder, Step, embed_texts, errors_of
 from catena.graph import ChunkGraph, GraphOptions, Node, Progress, node_of
 from catena.model import TITLE, ChunkKind
 from catena.segments import Linked, links_between, placed_by_links
@@ -138,10 +138,8 @@ def indexed_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     ids = sorted(set(index.index_struct.nodes_dict.values()))
     if not ids and not store.stores_text:
         return []
-    try:
+    with errors_of(type(store).__name__, store):
         held = index.docstore.get_nodes(ids) if ids else _all_of(store)
-    except Exception as error:
-        raise service_error(error, type(store).__name__, holder=store) from None
     if not isinstance(store, SimpleVectorStore):
         return list(held)
     vectors = store.data.embedding_dict

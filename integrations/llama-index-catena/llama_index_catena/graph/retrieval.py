@@ -42,7 +42,7 @@ from llama_index_catena.reranking import CorePostprocessor
 from llama_index_catena.retrieval import tell
 from llama_index_catena.segment_nodes import apart, carried_node, linked_chunk, unknown_in
 from llama_index_catena.services import LlamaIndexLLM, core_embedder, language_model
-from llama_index_catena.stores import copied, retrieved
+from llama_index_catena.stores import copied, is_blank, retrieved
 from llama_index_catena.view_index import Parents, fetched
 
 CHAINS = "chains"
@@ -438,7 +438,8 @@ class CatenaGraphRetriever(CoreRetriever[WidenedNodes]):
             return self._retriever, copied(asked)  # type: ignore[return-value]
         depth = max(self.similarity_top_k, self.how.depth)
         retriever = self._index.as_retriever(similarity_top_k=depth, filters=self._filters)
-        if not self._same_model or asked.embedding is not None or not self._index.vector_store.is_embedding_query:
+        embeds = self._same_model and self._index.vector_store.is_embedding_query
+        if not embeds or asked.embedding is not None or is_blank(asked):
             return retriever, copied(asked)
         (rows,) = yield from ask([Embed(texts=(asked.query_str,), kind="query", purpose="query embedding")])
         return retriever, QueryBundle(asked.query_str, asked.image_path, embedding=[float(each) for each in rows[0]])

@@ -7,6 +7,7 @@ from .driver import answered_by as answered_by
 from .driver import arun as arun
 from .driver import one_state as one_state
 from .driver import run as run
+from .faults import errors_of as errors_of
 from .faults import guarded as guarded
 from .faults import retry_after_seconds as retry_after_seconds
 from .faults import service_error as service_error

@@ -7,8 +7,8 @@ the timeout classes) is looked up on the object.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -88,6 +88,17 @@ def service_error(
     if retry and _NO_CREDIT.search(text):
         retry = too_many = False
     return ServiceError(service, what, retry, retry_after_seconds(_header(error, "retry-after")), too_many)
+
+
+@contextmanager
+def errors_of(
+    identity: str, holder: object, said: Callable[[Exception], CatenaError | None] | None = None
+) -> Iterator[None]:
+    """Raise what a model or store raises as an error of ours, from nothing; `said` makes one of it where it can."""
+    try:
+        yield
+    except Exception as error:
+        raise (said and said(error)) or service_error(error, identity, holder=holder) from None
 
 
 def status_of(error: Exception) -> int | None:

@@ -149,13 +149,16 @@ Sources: TypeAlias = Mapping[str, Mapping[str, P_contra]]
 
 
 def add_views(stores: ViewStores[P_contra, V], documents: Sources[P_contra]) -> Step[ViewChanges]:
-    """Add new documents to an index of views.
+    """Add new documents to an index of views; one that is there with the same parents stays as it is.
+
+    So a call that failed after some of them, or all, were there can be made again.
 
     Raises:
-        DuplicateDocumentError: one is there already; nothing was changed.
+        DuplicateDocumentError: one is there already with other parents; nothing was changed.
     """
     records = yield from stores.records(list(documents))
-    if known := [name for name, record in records.items() if record.whole]:
+    whole = (record for record in records.values() if record.whole)
+    if known := [each.source for each in whole if each.parents != _hashes(stores, documents[each.source])]:
         raise DuplicateDocumentError(stores.where, f"{known[0]!r} is there already", "replace")
     return (yield from _all_changed(stores, documents, records))
 
@@ -189,7 +192,7 @@ def _all_changed(
 
 def _changed(stores: ViewStores[P_contra, V], old: ViewRecord, parents: Mapping[str, P_contra]) -> Step[ViewChanges]:
     """Bring one document to the parents given."""
-    hashes = {name: stores.hash_of(parent) for name, parent in parents.items()}
+    hashes = _hashes(stores, parents)
     fingerprint = digest(stores.version, *parents, length=32)
     if old.whole and old.fingerprint == fingerprint:  # sections at most moved: their views are as they were
         if old.parents == hashes:
@@ -204,6 +207,10 @@ def _changed(stores: ViewStores[P_contra, V], old: ViewRecord, parents: Mapping[
         written=written_by_model(made.entry.views),
     )
     return replace((yield from _moved(stores, old, new, parents, views)), degraded=made.degraded)
+
+
+def _hashes(stores: ViewStores[P_contra, V], parents: Mapping[str, P_contra]) -> dict[str, str]:
+    return {name: stores.hash_of(parent) for name, parent in parents.items()}
 
 
 def _moved(

@@ -20,6 +20,7 @@ from .calibration import Linear as Linear
 from .calibration import Logistic as Logistic
 from .calibration import OnFailure as OnFailure
 from .calibration import by_rank as by_rank
+from .calibration import calibration_for as calibration_for
 from .calibration import calibration_given as calibration_given
 from .calibration import chunk_text as chunk_text
 from .calibration import probabilities as probabilities

@@ -392,15 +392,25 @@ def probabilities(ranking: Ranking, calibration: Calibration | None) -> Ranking:
     """
     if ranking.scale is Scale.PROBABILITY or not ranking.hits:
         return replace(ranking, scale=Scale.PROBABILITY)
+    rule = calibration_for(ranking, calibration)
     if ranking.scale is Scale.RANK:
-        return by_rank(ranking, calibration.value if isinstance(calibration, Constant) else Constant().value)
-    if calibration is None:
+        return by_rank(ranking, rule.value if isinstance(rule, Constant) else Constant().value)
+    return calibrated(ranking, rule)
+
+
+def calibration_for(ranking: Ranking, calibration: Calibration | None) -> Calibration:
+    """Return what the scores of a ranking are read by: the calibration, or `Constant()` where it needs none.
+
+    Raises:
+        ParameterError: there are scores that are no probabilities, and no calibration.
+    """
+    if calibration is None and ranking.hits and ranking.scale not in (Scale.PROBABILITY, Scale.RANK):
         allowed = (
             "given, because the scores are no probabilities: a rule for such scores, as COHERE or a fitted one, or "
             "Constant() to believe their order alone; or let a reranker with a calibration score before"
         )
         raise ParameterError("calibration", None, allowed)
-    return calibrated(ranking, calibration)
+    return Constant() if calibration is None else calibration
 
 
 def _first(ranking: Ranking, k: int | None) -> Ranking:
