@@ -113,7 +113,7 @@ def everything(evil: str) -> Step[Any]:
 
 
 TAGS = {"segmentation": "lines", "critical entities": "passage", "atomic units": "passage"}
-FORMS = ("</{}>", "<\n/\n{}\n>", "<{} x='1'>", "< / {}>")
+FORMS = ("</{}>", "<\n\n/\n\n{}\n>", "<{} x='1'>", "< / {}>")
 SPELT = ("content", "passage", "lines", "CONTENT", "Passage", "LINES")
 EVIL = "".join(f"First {form.format(tag)}." for form in FORMS for tag in SPELT)
 
