@@ -499,6 +499,22 @@ def test_overlapping_chunks_give_their_text_back(text: str, size: int, overlap: 
         assert document.text == text
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "start", "text"),
+    [
+        ("seal ab", "seal ab", 0, "seal ab"),
+        ("seal ab", "ab", 5, "seal ab"),
+        ("seal ab", "al", 2, "seal ab\n\nal"),  # it ends before the other does
+        ("seal ab", "ab cd", 7, "seal ab\n\nab cd"),
+        ("seal ab", "ab c", 9, "seal ab\n\nab c"),  # a gap
+        ("seal ab", "xb c", 5, "seal ab\n\nxb c"),  # not the same there
+    ],
+)
+def test_only_what_a_chunk_repeats_to_its_end_is_once_in_the_text(before: str, after: str, start: int, text: str):
+    document, starts = joined_document([plain(before, 0), plain(after, start)])
+    assert (document.text, starts) == (text, (0, text.rindex(after)))
+
+
 @given(strategies.texts())
 def test_chunks_stand_where_it_says(text: str) -> None:
     if chunks := chunks_of(text):

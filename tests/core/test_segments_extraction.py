@@ -417,7 +417,8 @@ def test_every_reason_is_given_where_it_holds() -> None:
     told = explained(("a", 0, 0.9), params=replace(SHORT, max_tokens=4))
     assert reason(told, "a", 0) == "alone more than the 4 tokens that there is room for"
     told = explained(("a", 0, 0.9), ("b", 0, 0.9), params=replace(SHORT, top_k=1))
-    assert (told.chunks[-1].worths[0].value, told.chunks[-1].worths[0].rank) == (None, 1)
+    (worth,) = told.chunks[-1].worths
+    assert (worth.value, worth.rank, worth.decay) == (None, 1, pytest.approx(exp(-1 / 30)))
     told = explained(("a", 4, 0.9), params=replace(SHORT, overall_max_tokens=50))
     assert (told.in_tokens, told.used, told.budget) == (True, 5, 50)
 
