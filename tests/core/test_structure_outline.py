@@ -81,6 +81,7 @@ def test_headings_are_found_where_a_text_has_them(text: str, sections: str) -> N
         ("#\ta\n#b\n####### c\n\\# d\n", [(1, "a")]),
         ("#\n", [(1, "")]),
         ("\ufeff# A\n", [(1, "A")]),
+        (f"1 {'A' * 118}\n\nx\n\n2 B\n\ny\n\n3 {'C' * 119}\n\nz\n", [(1, f"1 {'A' * 118}"), (1, "2 B")]),
         ("# A\x0b# no\u2028# no\x85# no\r# B\r\n# C", [(1, "A # no # no # no"), (1, "B"), (1, "C")]),
     ],
 )

@@ -68,11 +68,10 @@ def next_line(text: str, line_end: int) -> int:
 def tree_of(document: Document, headings: list[SectionHeading]) -> tuple[Section, ...]:
     """Return the sections that ascending headings open; text before the first one is a section of level 0."""
     size = len(document.text)
-    if not headings or headings[0].start > 0:
-        if headings and document.text[: headings[0].start].strip("\ufeff \t\r\n") == "":
-            headings = [headings[0]._replace(start=0), *headings[1:]]  # blank lines before the first are its own
-        else:
-            headings = [SectionHeading(0, 0, 0, ""), *headings]
+    if headings and document.text[: headings[0].start].strip("\ufeff \t\r\n") == "":
+        headings = [headings[0]._replace(start=0), *headings[1:]]  # blank lines before the first are its own
+    else:
+        headings = [SectionHeading(0, 0, 0, ""), *headings]
     parents, paths, tree_ends = _relations(headings, size)
     ends = [*(heading.start for heading in headings[1:]), size]
     return tuple(
