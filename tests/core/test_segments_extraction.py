@@ -89,7 +89,7 @@ def places(extraction: Extraction) -> list[tuple[str, int, int]]:
 
 def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
     store = Store({"a": 60})
-    scores = {3: 0.9, 6: 0.9, 7: 0.85, 30: 0.99, 44: 0.9, 59: 0.9}
+    scores = {3: 0.9, 6: 0.9, 7: 0.85, 20: 0.1, 24: 0.1, 30: 0.99, 44: 0.9, 59: 0.9}
     extraction = store.extract(store.ranking(*(("a", number, score) for number, score in scores.items())))
     assert store.asked[0] == FetchChunks(spans=(("a", 4, 6), ("a", 31, 44)))  # 44 to 59 has 16 chunks
     assert places(extraction) == [("a", 3, 7), ("a", 30, 30), ("a", 44, 44), ("a", 59, 59)]
@@ -105,12 +105,14 @@ def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
 
 
 def test_what_is_lent_to_neighbours_is_fetched_and_explained() -> None:
-    store = Store({"a": 60})
+    store = Store({"a": 60, "b": 3})
     params = replace(PLAIN, lending=0.5)
-    extraction = store.extract(store.ranking(("a", 0, 0.9), ("a", 30, 0.9), ("a", 50, 0.3)), params=params)
-    assert store.asked[0] == FetchChunks(spans=(("a", 1, 2), ("a", 29, 30), ("a", 31, 32)))
-    assert places(extraction) == [("a", 29, 31), ("a", 0, 1)]
-    assert extraction.segments[1].value == pytest.approx(0.9 - 0.18 + 0.45 - 0.18)
+    found = store.ranking(("a", 0, 0.9), ("a", 30, 0.9), ("a", 50, 0.3), ("b", 1, 0.9))
+    extraction = store.extract(found, params=params)
+    spans = (("a", 1, 2), ("a", 29, 30), ("a", 31, 32), ("b", 0, 1), ("b", 2, 3))
+    assert store.asked[0] == FetchChunks(spans=spans)
+    assert places(extraction) == [("a", 29, 31), ("b", 0, 2), ("a", 0, 1)]
+    assert extraction.segments[2].value == pytest.approx(0.9 - 0.18 + 0.45 - 0.18)
     (before,) = (chunk for chunk in explain(extraction).chunks if chunk.position == 29)
     (worth,) = before.worths
     assert (worth.rank, worth.lent) == (None, pytest.approx(0.45 * 0.9672161))

@@ -94,6 +94,7 @@ def test_a_level_jump_gives_a_path_of_the_titles_there_are_and_plain_text_has_no
     sections = outline(document("# A\n#### B\n### C\n## D\n# E\n"))
     assert [section.path for section in sections] == [("A",), ("A", "B"), ("A", "C"), ("A", "D"), ("E",)]
     assert [section.parent for section in sections] == [None, 0, 0, 0, None]
+    assert [outline(document(f"# A{end}x"))[0].body_start for end in ("\n", "\r\n", "\r")] == [4, 5, 4]
 
 
 @pytest.mark.parametrize(("numeral", "value"), [("三", 3), ("十", 10), ("二十一", 21), ("一百零五", 105), ("12", 12)])
