@@ -30,6 +30,7 @@ from catena.segments import (
     optimal,
 )
 from catena.segments.adjacency import common_path, joined, segment_of
+from catena.segments.sequence import lay_out, with_tokens
 from catena.testing.fakes import FakeStore
 
 PLAIN = replace(BALANCED, length_adjustment="off")
@@ -228,6 +229,15 @@ def test_chunks_are_joined_by_their_offsets_or_by_a_blank_line(chunks: list[Chun
     assert (segment.start, segment.text) == (chunks[0].start, text)
 
 
+def test_what_joins_chunks_is_counted_and_is_a_blank_line_where_offsets_are_of_no_use() -> None:
+    for starts, tokens, heads in (((0, 3, 7), [3, 3, 4], [3, 3, 2]), ((0, 0, 3), [3, 5, 5], [3, 1, 1])):
+        chunks = [piece(start, "one", number) for number, start in enumerate(starts)]
+        counted = with_tokens(lay_out(chunks, [{}], PLAIN), len, lambda chunk: "T")
+        assert counted.tokens is not None
+        assert counted.heads is not None
+        assert (counted.tokens.tolist(), counted.heads.tolist()) == (tokens, heads)
+
+
 def test_a_wide_gap_is_no_reason_to_lose_the_slice_where_the_text_is_at_hand() -> None:
     heading = "## " + "A heading without text below it " * 5
     whole = f"one\n\n{heading}\n\ntwo"
@@ -393,6 +403,8 @@ def explained(*found: tuple[str, int, float], params: ExtractionParams = SHORT) 
 
 
 def test_every_chunk_shows_what_made_its_value() -> None:
+    twice = explained(("a", 4, 0.9), ("b", 1, 0.8), ("a", 4, 0.7)).chunks[0].worths[0]
+    assert (twice.rank, twice.probability) == (0, 0.9)
     told = explained(("a", 4, 0.9), ("a", 5, 0.8))
     rows = [(row.document_id, row.position, row.segment, row.why) for row in told.chunks]
     assert rows == [("a", 4, 0, ""), ("a", 5, 0, "")]

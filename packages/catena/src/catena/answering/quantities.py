@@ -318,7 +318,7 @@ def _of(value: PrintedValue, dimension: str) -> list[Quantity]:
 
 
 def _is_apart(some: frozenset[str], others: frozenset[str]) -> bool:
-    return bool(some and others) and not (some <= others or others <= some)
+    return not (some <= others or others <= some)
 
 
 def _date(match: re.Match[str]) -> frozenset[tuple[int, int, int]]:
