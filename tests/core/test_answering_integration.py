@@ -274,6 +274,7 @@ def test_what_is_shortened_is_a_slice(text, most):
         ("It is approx. five. Then 3.", ["It is approx. five. "]),
         ("安全。手册。完", ["安全。", "安全。手册。"]),
         ("| a |\n| - |\n| 1 |", ["| a |\n", "| a |\n| - |\n"]),
+        ("a\nb\nc\nd\ne\nf", ["a\n", "a\nb\n", "a\nb\nc\n", "a\nb\nc\nd\n", "a\nb\nc\nd\ne\n"]),
         ("no border here", []),
     ],
 )

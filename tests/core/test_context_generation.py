@@ -310,6 +310,10 @@ def test_a_sentence_of_wide_characters_is_long_enough_with_half_as_many():
     chinese = offline("水泵的维护。每年更换密封件一次，不得用水清洗。注意安全。")
     assert chinese.summary == "每年更换密封件一次，不得用水清洗。"
     assert offline("Short one. Another.").summary == ""
+    for size, found in ((19, False), (20, True), (300, True), (301, False)):
+        assert bool(offline(f"{'x' * (size - 1)}.").summary) == found
+    for size, found in ((9, False), (10, True), (150, True), (151, False)):  # of full width
+        assert bool(offline(f"{'Ａ' * (size - 1)}。").summary) == found
 
 
 ANGLES = """# Angles
@@ -382,7 +386,8 @@ def test_offline_a_files_name_gives_way_to_the_one_first_heading_alone(text, tit
     ("text", "title"),
     [
         ("HX210 Manual\n\nWords.", "HX210 Manual"), ("\n---\n\n  **HX210 Manual**  \nWords.", "HX210 Manual"),
-        ("A sentence is no title.\nHX210", ""), ("![Logo](logo.png)\n", ""), ("| a | b |\n", ""), ("x" * 121, ""),
+        ("A sentence is no title.\nHX210", ""), ("![Logo](logo.png)\n", ""), ("| a | b |\n", ""),
+        ("x" * 120, "x" * 120), ("x" * 121, ""),
         ("123\n\nPump", "Pump"), ("", ""),
     ],
 )  # fmt: skip

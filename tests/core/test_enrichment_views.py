@@ -526,6 +526,9 @@ def test_names_in_another_script_are_no_other_language():
 def test_inflected_words_meet_and_few_words_need_not():
     check_language("Changing sealed shafts pumping", CONTENT, share=0.7)
     check_language("Quite other words", CONTENT, share=1.0)
+    check_language("Shafting quite other words", CONTENT, share=0.25)  # one of four, by four letters
+    with pytest.raises(ValueError, match="hardly any word"):
+        check_language("Shadow quite other words", CONTENT, share=0.25)
     with pytest.raises(ValueError, match="hardly any word"):
         check_language("Four quite different words", CONTENT, share=0.1)
     check_language("1 2 3", CONTENT, share=1.0)
@@ -648,6 +651,9 @@ def test_questions_are_read_once_each_up_to_the_number():
     reply = '["What is it?", "what is it", "What is it ?", "It turns.", "Why does it turn?", "When?"]'
     assert read_questions(reply, SHORT, count=2) == ("What is it?", "Why does it turn?")
     assert read_questions("What is it?\nWhy does it turn?", SHORT, count=5) == ("What is it?", "Why does it turn?")
+    longest = [f"{'why ' * 59}now?", "x" * 599 + "?"]
+    too_long = [f"{'why ' * 60}now?", "x" * 600 + "?"]
+    assert list(read_questions(json.dumps([*longest, *too_long]), "", count=5)) == longest
     japanese = read_questions('["何時交換しますか", "なぜ？"]', "交換は九百時間後です。", count=5)
     assert japanese == ("何時交換しますか", "なぜ？")
 

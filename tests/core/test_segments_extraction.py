@@ -30,7 +30,7 @@ from catena.segments import (
     optimal,
 )
 from catena.segments.adjacency import common_path, joined, segment_of
-from catena.segments.sequence import lay_out, with_tokens
+from catena.segments.sequence import with_tokens
 from catena.testing.fakes import FakeStore
 
 PLAIN = replace(BALANCED, length_adjustment="off")

@@ -346,6 +346,6 @@ def _decimal(match: re.Match[str]) -> str:
 
 def _powered(match: re.Match[str]) -> str:
     exponent = match["plain"] or match["raised"].translate(_RAISED)
-    if not exponent.lstrip("-").isdigit() or exponent.rfind("-") > 0:
+    if not exponent.removeprefix("-").isdigit():
         return match.group()
     return f"{Decimal((match['factor'] or '1').replace(',', '.')).scaleb(int(exponent)):f}"
