@@ -352,6 +352,13 @@ def test_most_central_takes_the_first_of_equal_rows_and_only_among_those_allowed
     assert [most_central(rows), most_central(rows, among=1), most_central(np.zeros((3, 2)))] == [1, 0, 0]
 
 
+def test_offline_a_document_is_summed_up_by_one_of_its_first_twenty_sentences():
+    for first, angle in ((20, "0"), (21, "90")):  # what most of the text is about begins there
+        angles = [90, -90] * 10 + [0] * 10 if first == 21 else [90, -90] * 9 + [90] + [0] * 10
+        lines = [f"Part {chr(97 + n)} stands at {each} degrees." for n, each in enumerate(angles)]
+        assert f"at {angle} degrees" in offline("\n\n".join(lines), AngleEmbedder()).summary
+
+
 def test_offline_asks_the_embedder_for_each_sentence_once_and_no_more_than_256_at_a_time():
     embedder = FakeEmbedder(8)
     text = "# T\n\n" + "".join(f"Sentence number {number} of many here.\n\n" for number in range(300))
