@@ -167,7 +167,12 @@ def test_a_document_that_contradicts_itself_and_another_one():
     (conflict,) = conflicts([passage("Supply voltage: 24 V\n\nThe supply voltage is 12 V.")])
     assert (conflict.kind, conflict.numbers) == ("within_document", (1,))
     assert conflict.note == "Passage [1] gives different values for 'Supply voltage': 24 V [1] / 12 V [1]."
-    here = passage("Supply voltage: 24 V"), passage("Supply voltage: 12 V", line=40)
+    codes = passage("Battery type: CR1220"), passage("Battery type: CR2032", line=40)
+    assert found(*codes) == [("within_document", "Battery type", ["CR1220", "CR2032"])]
+    here = (
+        passage("Supply voltage: 24 V", path=("Ratings",)),
+        passage("Supply voltage: 12 V", path=("Wiring",), line=40),
+    )
     within = ("within_document", "Supply voltage", ["24 V", "12 V"])
     assert found(*here) == [within]
     there = passage("Supply voltage: 24 V", "b")
@@ -233,9 +238,11 @@ def test_documents_on_different_products_are_expected_to_differ():
     last_first = conflicts([one, two, same])[::-1]
     assert notes(last_first, most=1).startswith("Passages [1] and [3] give")  # what is expected is left out first
     assert notes(differing, most=1).endswith("'Supply voltage': 24 V [1] / 12 V [2].\n1 more fields differ.")
+    assert notes(differing, most=0) == "2 more fields differ."
     assert notes(()) == ""
-    versions = [passage(f"Supply voltage: {n} V", f"d{n}", title=f"Manual v{n}") for n in (2, 3)]
-    assert [conflict.expected for conflict in conflicts(versions)] == [False]
+    for titles in (("Manual v2", "Manual v3"), ("HX200 manual", "Manual")):
+        named = [passage(f"Supply voltage: {n} V", f"d{n}", title=title) for n, title in enumerate(titles)]
+        assert [conflict.expected for conflict in conflicts(named)] == [False]
 
 
 def test_the_age_of_a_document_is_told_where_it_is_known_and_a_value_cannot_leave_its_note():

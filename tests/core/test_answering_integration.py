@@ -118,6 +118,15 @@ def test_segments_that_overlap_become_one():
     assert kept.segment == segment(whole)
 
 
+def test_a_segment_that_holds_another_stays_as_it_is_and_unknown_positions_stay_unknown():
+    whole = segment("Wear goggles. Close the cover.", positions=(0, 1))
+    for start, end in ((0, 13), (14, 30), (14, 20)):
+        (passage,) = integrate([segment(whole.text[start:end], start=start), whole]).passages
+        assert passage.segment == whole
+    (passage,) = integrate([whole, segment("cover. Switch it on.", start=24)]).passages
+    assert (passage.text, passage.segment.positions) == ("Wear goggles. Close the cover. Switch it on.", None)
+
+
 def test_what_overlaps_but_says_another_thing_is_of_another_version_and_stays():
     context = integrate([segment("one two", start=0), segment("TWO three", start=4), segment("neXt", start=7)])
     assert len(context.passages) == 3
@@ -265,16 +274,15 @@ def test_what_is_shortened_is_a_slice(text, most):
         ("It is approx. five. Then 3.", ["It is approx. five. "]),
         ("安全。手册。完", ["安全。", "安全。手册。"]),
         ("| a |\n| - |\n| 1 |", ["| a |\n", "| a |\n| - |\n"]),
+        ("a\nb\nc\nd\ne\nf", ["a\n", "a\nb\n", "a\nb\nc\n", "a\nb\nc\nd\n", "a\nb\nc\nd\ne\n"]),
         ("no border here", []),
     ],
 )
 def test_borders_of_lines_and_sentences(text, pieces):
-    found = {
-        piece.text
-        for most in range(len(text))
-        if (piece := shortened(segment(text), lambda p: len(p.text) <= most))  # noqa: B023
-    }
-    assert sorted(found, key=len) == pieces
+    for most in range(len(text)):
+        found = shortened(segment(text), lambda piece: len(piece.text) <= most)  # noqa: B023
+        longest = max((piece for piece in pieces if len(piece) <= most), key=len, default=None)
+        assert (found.text if found else None) == longest
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,10 @@ def test_elsewhere_names_the_passage_and_its_document():
     found = verified("Tighten the eight screws")
     assert (found.number, found.passage, found.document_id, found.pages) == (1, 2, "hx220", (3, 3))
     assert verified("Tighten the six\nscrews", number=2).state == "elsewhere"
-    assert verified("Tighten the six\nscrews", number=9).passage == 1
+    assert verified("Tighten the six screws", number=9).passage == 1
+    plain = passage("Tighten the six screws", document_id="plain")
+    (own,) = verify_quotes([Quote(1, plain.text)], [FIRST, plain])
+    assert (own.state, own.passage) == ("normalised", 1)  # though another passage has it exactly
     assert verified("Wipe it with a dry cloth", number=0).state == "missing"
     assert verified("able to start at", number=2).state == "missing"  # there it is cut of "unable"
 

@@ -310,6 +310,10 @@ def test_a_sentence_of_wide_characters_is_long_enough_with_half_as_many():
     chinese = offline("水泵的维护。每年更换密封件一次，不得用水清洗。注意安全。")
     assert chinese.summary == "每年更换密封件一次，不得用水清洗。"
     assert offline("Short one. Another.").summary == ""
+    for size, found in ((19, False), (20, True), (300, True), (301, False)):
+        assert bool(offline(f"{'x' * (size - 1)}.").summary) == found
+    for size, found in ((9, False), (10, True), (150, True), (151, False)):  # of full width
+        assert bool(offline(f"{'Ａ' * (size - 1)}。").summary) == found
 
 
 ANGLES = """# Angles
@@ -348,6 +352,13 @@ def test_most_central_takes_the_first_of_equal_rows_and_only_among_those_allowed
     assert [most_central(rows), most_central(rows, among=1), most_central(np.zeros((3, 2)))] == [1, 0, 0]
 
 
+def test_offline_a_document_is_summed_up_by_one_of_its_first_twenty_sentences():
+    for first, angle in ((20, "0"), (21, "90")):  # what most of the text is about begins there
+        angles = [90, -90] * 10 + [0] * 10 if first == 21 else [90, -90] * 9 + [90] + [0] * 10
+        lines = [f"Part {chr(97 + n)} stands at {each} degrees." for n, each in enumerate(angles)]
+        assert f"at {angle} degrees" in offline("\n\n".join(lines), AngleEmbedder()).summary
+
+
 def test_offline_asks_the_embedder_for_each_sentence_once_and_no_more_than_256_at_a_time():
     embedder = FakeEmbedder(8)
     text = "# T\n\n" + "".join(f"Sentence number {number} of many here.\n\n" for number in range(300))
@@ -382,7 +393,8 @@ def test_offline_a_files_name_gives_way_to_the_one_first_heading_alone(text, tit
     ("text", "title"),
     [
         ("HX210 Manual\n\nWords.", "HX210 Manual"), ("\n---\n\n  **HX210 Manual**  \nWords.", "HX210 Manual"),
-        ("A sentence is no title.\nHX210", ""), ("![Logo](logo.png)\n", ""), ("| a | b |\n", ""), ("x" * 121, ""),
+        ("A sentence is no title.\nHX210", ""), ("![Logo](logo.png)\n", ""), ("| a | b |\n", ""),
+        ("x" * 120, "x" * 120), ("x" * 121, ""),
         ("123\n\nPump", "Pump"), ("", ""),
     ],
 )  # fmt: skip
@@ -497,6 +509,22 @@ def test_overlapping_chunks_give_their_text_back(text: str, size: int, overlap: 
         assert document.text[start : start + len(piece.text)] == piece.text
     if overlap and size > overlap:
         assert document.text == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "start", "text"),
+    [
+        ("seal ab", "seal ab", 0, "seal ab"),
+        ("seal ab", "ab", 5, "seal ab"),
+        ("seal ab", "al", 2, "seal ab\n\nal"),  # it ends before the other does
+        ("seal ab", "ab cd", 7, "seal ab\n\nab cd"),
+        ("seal ab", "ab c", 9, "seal ab\n\nab c"),  # a gap
+        ("seal ab", "xb c", 5, "seal ab\n\nxb c"),  # not the same there
+    ],
+)
+def test_only_what_a_chunk_repeats_to_its_end_is_once_in_the_text(before: str, after: str, start: int, text: str):
+    document, starts = joined_document([plain(before, 0), plain(after, start)])
+    assert (document.text, starts) == (text, (0, text.rindex(after)))
 
 
 @given(strategies.texts())

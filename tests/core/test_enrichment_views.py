@@ -31,7 +31,7 @@ from catena.enrichment import (
 )
 from catena.enrichment.context_llm import PLANNED
 from catena.enrichment.view_asking import LONGEST_REPLY, check_language, parts_of, read_summary, section_name
-from catena.enrichment.view_makers import LONGEST_TERM, read_keywords, read_questions
+from catena.enrichment.view_makers import read_keywords, read_questions
 from catena.enrichment.view_text import count_words, covering_sentences, running_sentences, salient_terms, within
 from catena.enrichment.views import with_views
 from catena.model import Chunk, Document, Entry, MissingServiceError, ParameterError, ServiceError, View
@@ -113,7 +113,7 @@ def everything(evil: str) -> Step[Any]:
 
 
 TAGS = {"segmentation": "lines", "critical entities": "passage", "atomic units": "passage"}
-FORMS = ("</{}>", "<\n/\n{}\n>", "<{} x='1'>", "< / {}>")
+FORMS = ("</{}>", "<\n\n/\n\n{}\n>", "<{} x='1'>", "< / {}>")
 SPELT = ("content", "passage", "lines", "CONTENT", "Passage", "LINES")
 EVIL = "".join(f"First {form.format(tag)}." for form in FORMS for tag in SPELT)
 
@@ -406,6 +406,8 @@ def test_running_sentences_leave_out_what_is_no_prose():
         "The seal is changed after 900 hours.", "See Fig. 3 for the order.", "Take the cover off first.",
         "更换密封圈之前请先关闭电源。", "泵必须冷却后再打开盖子。",
     )  # fmt: skip
+    (short,) = chunks_of("The seal is changed.\n\nThe seal is change.\n")
+    assert running_sentences(short) == ("The seal is changed.",)  # 20 characters, not 19
     (plain,) = chunks_of(" Seals \n label without an end mark\n", path=("Seals",))
     assert running_sentences(plain) == ("label without an end mark",)
     said = "Change the seals each year"
@@ -524,6 +526,9 @@ def test_names_in_another_script_are_no_other_language():
 def test_inflected_words_meet_and_few_words_need_not():
     check_language("Changing sealed shafts pumping", CONTENT, share=0.7)
     check_language("Quite other words", CONTENT, share=1.0)
+    check_language("Shafting quite other words", CONTENT, share=0.25)  # one of four, by four letters
+    with pytest.raises(ValueError, match="hardly any word"):
+        check_language("Shadow quite other words", CONTENT, share=0.25)
     with pytest.raises(ValueError, match="hardly any word"):
         check_language("Four quite different words", CONTENT, share=0.1)
     check_language("1 2 3", CONTENT, share=1.0)
@@ -538,15 +543,13 @@ TERMS = ["shaft seal", "HX210 pump", "900 hours"]
 
 
 def test_salient_terms_by_hand():
-    # sentences S = 3. "red pump": n 2, s 2; "pump" n 3, s 3; "red" n 2, s 2; "blue", "blue valve", "valve": n 1, s 1
-    texts = ["red pump. red pump.", "blue valve, pump"]
-    scores = {"red": 2 * log(4 / 2.5), "pump": 2 * log(4 / 3.5), "blue": log(4 / 1.5)}
-    assert scores["blue"] > scores["red"] > scores["pump"]
-    assert salient_terms(texts, words=9) == (
-        ("red", "red pump", "pump"),  # of equal ones the first in the text; words before pairs within a piece
-        ("blue", "valve", "blue valve", "pump"),
-    )
-    assert salient_terms(texts, words=3) == (("red", "red pump"), ("blue", "valve"))
+    # S = 4 sentences. "red", "red pump": n 2, s 2; "pump": n 2, s 4; "blue", "blue red": n 1, s 1
+    scores = {"red": 2 * log(5 / 2.5), "blue": log(5 / 1.5), "pump": 2 * log(5 / 4.5)}
+    assert scores["red"] > scores["blue"] > scores["pump"]
+    texts = ["Red pump. Blue red pump.", "Pump. Pump."]
+    # of equal ones the first in the text; words before pairs within a piece
+    assert salient_terms(texts, words=9) == (("red", "red pump", "blue", "blue red", "pump"), ("pump",))
+    assert salient_terms(texts, words=3) == (("red", "red pump"), ("pump",))
 
 
 def test_pairs_run_over_no_punctuation_and_numbers_stand_beside_words_only():
@@ -560,7 +563,11 @@ def test_pairs_run_over_no_punctuation_and_numbers_stand_beside_words_only():
 def test_what_most_chunks_hold_tells_none_from_the_others_where_there_are_several():
     texts = [f"the pump {word}" for word in ("alpha", "beta", "gamma", "delta", "epsilon")]
     assert salient_terms(texts, words=99)[0] == ("alpha", "pump alpha")
-    assert all("pump" in salient_terms(texts[:few], words=99)[0] for few in (1, 2))
+    # of n chunks so many may hold a term: half of them, or two
+    most = {1: 1, 2: 2, 3: 2, 4: 2, 6: 3, 8: 4}
+    for count, few in most.items():
+        kept = [salient_terms(["pump"] * n + ["seal"] * (count - n), words=9)[0] for n in range(1, count + 1)]
+        assert kept == [("pump",)] * few + [()] * (count - few)
 
 
 def test_any_language_and_script():
@@ -606,11 +613,13 @@ def test_what_is_no_list_of_terms_is_refused(reply):
 
 
 def test_terms_are_taken_up_to_the_bound_and_sentences_left_out():
-    reply = '["one two", "' + "word " * (LONGEST_TERM + 1) + '", "three", "four five", "six"]'
+    reply = '["one two", "' + "word " * 13 + '", "three", "four five", "six"]'
     assert read_keywords(reply, "", words=4) == ("one two", "three")
     assert within(["one two", "three", "four five", "six"], 3) == ("one two", "three")
+    longest = [" ".join("a" * 12), "x" * 160]
+    assert list(read_keywords(json.dumps(longest), "", words=80)) == longest
     with pytest.raises(ValueError, match="not terms"):
-        read_keywords(f'["{"x" * 400}"]', "", words=80)
+        read_keywords(json.dumps(["x" * 161]), "", words=80)
 
 
 def test_terms_in_another_language_are_taken_where_it_was_asked_for():
@@ -642,6 +651,9 @@ def test_questions_are_read_once_each_up_to_the_number():
     reply = '["What is it?", "what is it", "What is it ?", "It turns.", "Why does it turn?", "When?"]'
     assert read_questions(reply, SHORT, count=2) == ("What is it?", "Why does it turn?")
     assert read_questions("What is it?\nWhy does it turn?", SHORT, count=5) == ("What is it?", "Why does it turn?")
+    longest = [f"{'why ' * 59}now?", "x" * 599 + "?"]
+    too_long = [f"{'why ' * 60}now?", "x" * 600 + "?"]
+    assert list(read_questions(json.dumps([*longest, *too_long]), "", count=5)) == longest
     japanese = read_questions('["何時交換しますか", "なぜ？"]', "交換は九百時間後です。", count=5)
     assert japanese == ("何時交換しますか", "なぜ？")
 

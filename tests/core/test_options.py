@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from importlib import import_module
-from inspect import getsource
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,7 +26,7 @@ from catena.enrichment import CriticalTermOptions, ExpertTerms, RecognizerDetect
 from catena.graph import TrainingOptions, WalkOptions
 from catena.library import FixedLength, Preparation, ScorerTraining
 from catena.library.training_questions import FirstStage
-from catena.model import Checked, Document, ParameterError, Ranking, Scale, check_options
+from catena.model import Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
 from catena.segments import SegmentSearch, find_segments
 from catena.testing import FakeLLM
@@ -88,8 +87,7 @@ def test_what_is_declared_decides(value: Any) -> None:
     assert not taken("names")
 
 
-CHECKS = "check_options(self)"
-NAMED = re.compile(r"^class \w+(?:Options|Search|Params|Rules|Training|Limits|Preparation)\b", re.MULTILINE)
+NAMED = re.compile(r"\w(?:Options|Search|Params|Rules|Training|Limits|Preparation)\Z")
 NEEDED: dict[str, dict[str, Any]] = {  # fields without a default, of those that have any
     "BetaCDF": {"a": 1, "b": 1},
     "BetaCalibration": {"a": 1, "b": 1, "c": 0},
@@ -111,6 +109,12 @@ def complete(kind: Any) -> bool:
     return not any(each.default is MISSING and each.default_factory is MISSING for each in fields(kind))
 
 
+def checks(kind: type) -> bool:
+    """Say whether a class, or one that it is made of, checks its options."""
+    inits = (vars(base).get("__post_init__") for base in kind.__mro__)
+    return any("check_options" in init.__code__.co_names for init in inits if init)
+
+
 def option_classes() -> Iterator[type]:
     """Yield the dataclasses that check their options or are named as options, but for the command line's own."""
     for package in (catena, catena_server, catena_view, catena_bench):
@@ -118,14 +122,12 @@ def option_classes() -> Iterator[type]:
         for file in sorted(root.rglob("*.py")):
             names = file.relative_to(root).with_suffix("").parts
             text = file.read_text(encoding="utf-8")
-            options = "Checked" in text or CHECKS in text or NAMED.search(text)
-            if names[0] != "cli" and "@dataclass" in text and options:
+            if names[0] != "cli" and "@dataclass" in text:
                 module = import_module(".".join((package.__name__, *names)))
                 for kind in vars(module).values():
                     if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__:
-                        source = getsource(kind)
-                        checked = issubclass(kind, Checked) and (kind.__name__ in NEEDED or complete(kind))
-                        if checked or CHECKS in source or NAMED.search(source):
+                        made = "__post_init__" in vars(kind) or kind.__name__ in NEEDED or complete(kind)
+                        if (made and checks(kind)) or NAMED.search(kind.__name__):
                             yield kind
 
 

@@ -30,6 +30,7 @@ from catena.segments import (
     optimal,
 )
 from catena.segments.adjacency import common_path, joined, segment_of
+from catena.segments.sequence import with_tokens
 from catena.testing.fakes import FakeStore
 
 PLAIN = replace(BALANCED, length_adjustment="off")
@@ -89,7 +90,7 @@ def places(extraction: Extraction) -> list[tuple[str, int, int]]:
 
 def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
     store = Store({"a": 60})
-    scores = {3: 0.9, 6: 0.9, 7: 0.85, 30: 0.99, 44: 0.9, 59: 0.9}
+    scores = {3: 0.9, 6: 0.9, 7: 0.85, 20: 0.1, 24: 0.1, 30: 0.99, 44: 0.9, 59: 0.9}
     extraction = store.extract(store.ranking(*(("a", number, score) for number, score in scores.items())))
     assert store.asked[0] == FetchChunks(spans=(("a", 4, 6), ("a", 31, 44)))  # 44 to 59 has 16 chunks
     assert places(extraction) == [("a", 3, 7), ("a", 30, 30), ("a", 44, 44), ("a", 59, 59)]
@@ -105,12 +106,14 @@ def test_only_gaps_that_a_segment_could_cross_are_fetched() -> None:
 
 
 def test_what_is_lent_to_neighbours_is_fetched_and_explained() -> None:
-    store = Store({"a": 60})
+    store = Store({"a": 60, "b": 3})
     params = replace(PLAIN, lending=0.5)
-    extraction = store.extract(store.ranking(("a", 0, 0.9), ("a", 30, 0.9), ("a", 50, 0.3)), params=params)
-    assert store.asked[0] == FetchChunks(spans=(("a", 1, 2), ("a", 29, 30), ("a", 31, 32)))
-    assert places(extraction) == [("a", 29, 31), ("a", 0, 1)]
-    assert extraction.segments[1].value == pytest.approx(0.9 - 0.18 + 0.45 - 0.18)
+    found = store.ranking(("a", 0, 0.9), ("a", 30, 0.9), ("a", 50, 0.3), ("b", 1, 0.9))
+    extraction = store.extract(found, params=params)
+    spans = (("a", 1, 2), ("a", 29, 30), ("a", 31, 32), ("b", 0, 1), ("b", 2, 3))
+    assert store.asked[0] == FetchChunks(spans=spans)
+    assert places(extraction) == [("a", 29, 31), ("b", 0, 2), ("a", 0, 1)]
+    assert extraction.segments[2].value == pytest.approx(0.9 - 0.18 + 0.45 - 0.18)
     (before,) = (chunk for chunk in explain(extraction).chunks if chunk.position == 29)
     (worth,) = before.worths
     assert (worth.rank, worth.lent) == (None, pytest.approx(0.45 * 0.9672161))
@@ -224,6 +227,15 @@ def test_chunks_are_joined_by_their_offsets_or_by_a_blank_line(chunks: list[Chun
     assert joined(chunks) == text
     segment = segment_of(chunks)
     assert (segment.start, segment.text) == (chunks[0].start, text)
+
+
+def test_what_joins_chunks_is_counted_and_is_a_blank_line_where_offsets_are_of_no_use() -> None:
+    for starts, tokens, heads in (((0, 3, 7), [3, 3, 4], [3, 3, 2]), ((0, 0, 3), [3, 5, 5], [3, 1, 1])):
+        chunks = [piece(start, "one", number) for number, start in enumerate(starts)]
+        counted = with_tokens(lay_out(chunks, [{}], PLAIN), len, lambda chunk: "T")
+        assert counted.tokens is not None
+        assert counted.heads is not None
+        assert (counted.tokens.tolist(), counted.heads.tolist()) == (tokens, heads)
 
 
 def test_a_wide_gap_is_no_reason_to_lose_the_slice_where_the_text_is_at_hand() -> None:
@@ -391,6 +403,8 @@ def explained(*found: tuple[str, int, float], params: ExtractionParams = SHORT) 
 
 
 def test_every_chunk_shows_what_made_its_value() -> None:
+    twice = explained(("a", 4, 0.9), ("b", 1, 0.8), ("a", 4, 0.7)).chunks[0].worths[0]
+    assert (twice.rank, twice.probability) == (0, 0.9)
     told = explained(("a", 4, 0.9), ("a", 5, 0.8))
     rows = [(row.document_id, row.position, row.segment, row.why) for row in told.chunks]
     assert rows == [("a", 4, 0, ""), ("a", 5, 0, "")]
@@ -417,7 +431,8 @@ def test_every_reason_is_given_where_it_holds() -> None:
     told = explained(("a", 0, 0.9), params=replace(SHORT, max_tokens=4))
     assert reason(told, "a", 0) == "alone more than the 4 tokens that there is room for"
     told = explained(("a", 0, 0.9), ("b", 0, 0.9), params=replace(SHORT, top_k=1))
-    assert (told.chunks[-1].worths[0].value, told.chunks[-1].worths[0].rank) == (None, 1)
+    (worth,) = told.chunks[-1].worths
+    assert (worth.value, worth.rank, worth.decay) == (None, 1, pytest.approx(exp(-1 / 30)))
     told = explained(("a", 4, 0.9), params=replace(SHORT, overall_max_tokens=50))
     assert (told.in_tokens, told.used, told.budget) == (True, 5, 50)
 

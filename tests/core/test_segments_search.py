@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from catena import Library
-from catena.effects import Services, run
-from catena.model import ParameterError, Scale, ServiceError, citation
+from catena.effects import Services, Step, run
+from catena.model import ParameterError, Ranking, Scale, ServiceError, citation
 from catena.segments import BALANCED, COHERE, Constant, Identity, SegmentSearch, find_segments
+from catena.structure import segment_header
 from catena.testing import FakeLLM, FakeReranker, Flaky
 from catena.testing.fakes import Slow
 from catena.text import count_tokens
@@ -88,10 +89,34 @@ def test_segments_are_exact_slices_of_the_right_document(library: Library) -> No
 def test_without_settings_the_budget_decides_and_a_calibrated_reranker_takes_the_preset(library: Library) -> None:
     by_order = library.segments(QUESTION, SegmentSearch(budget_tokens=150))
     assert by_order.degraded == ()
-    assert 0 < sum(count_tokens(hit.segment.text) for hit in by_order.segments) <= 150
+    values = set()
+    for budget in range(60, 400, 20):
+        hits = library.segments(QUESTION, SegmentSearch(budget_tokens=budget)).segments
+        found = [hit.segment for hit in hits]
+        assert 0 < sum(count_tokens(each.text) + count_tokens(segment_header(each)) for each in found) <= budget
+        values |= {hit.value == 0.0 for hit in hits}
+    assert values == {True, False}  # what is left of a budget is filled with sentences
     assert (by_order.params.minimum_value, by_order.params.lending) == (0.0, 0.5)
     rated = library.segments(QUESTION, SegmentSearch(rerank=True, calibration=COHERE, budget_tokens=150))
     assert rated.params == replace(BALANCED, overall_max_tokens=150)
+
+
+@pytest.mark.parametrize(
+    ("scale", "calibration", "by_order"),
+    [
+        (Scale.SIMILARITY, Identity(), False),
+        (Scale.SIMILARITY, Constant(), True),
+        (Scale.PROBABILITY, Constant(), False),
+        (Scale.RANK, Identity(), True),
+    ],
+)
+def test_only_where_scores_say_nothing_else_the_order_alone_is_believed(scale, calibration, by_order: bool) -> None:
+    def ranked(query: str) -> Step[Ranking]:
+        yield from ()
+        return Ranking((), scale)
+
+    found = run(find_segments("a", SegmentSearch(calibration=calibration), ranked=ranked), Services())
+    assert found.params.lending == (0.5 if by_order else BALANCED.lending)
 
 
 def test_the_reranker_reads_headers_and_its_scores_are_calibrated(library: Library) -> None:

@@ -39,7 +39,7 @@ from catena.segments import (
     within_budget,
 )
 from catena.segments.params import PENALTY_LENGTHS
-from catena.segments.selection import exact_values
+from catena.segments.selection import _best_sums, exact_values
 from catena.segments.sequence import neighbour_bonus
 from conftest import needs_data
 
@@ -432,12 +432,21 @@ def test_greedy_picks_what_the_published_rule_picks(problem: Problem) -> None:
 def test_greedy_picks_the_same_where_few_sums_are_added(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums are added from the starts whose bounds are high: none that could be the best may be left out."""
     monkeypatch.setattr("catena.segments.selection._FEW", 3)
+    added: list[int] = []
+    monkeypatch.setattr(
+        "catena.segments.selection._best_sums",
+        lambda values, starts, reach: added.append(len(starts)) or _best_sums(values, starts, reach),
+    )
     draw = np.random.default_rng(seed)
     values = draw.normal(-0.02, 0.35, (3, 120)) if seed % 2 else draw.choice([-0.3, -0.2, -0.1, 0.1], (3, 120))
     sparse = np.where(draw.random((3, 120)) < 0.07, 0.4, -0.18)
     for rows in (values, sparse):
         on, of = track(rows.tolist(), [50, 51, 120]), limits(7, 30, 0.2)
         assert list(greedy(on, of)) == as_published(rows.tolist(), [50, 51, 120], of)
+    rows = np.where(np.arange(120) % 2, -9.0, np.arange(120) + 1.0)[None]
+    added.clear()
+    greedy(track(rows.tolist()), limits(1, 1, 0.2))
+    assert added == [3, 1]
 
 
 @given(problems())

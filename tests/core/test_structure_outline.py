@@ -81,6 +81,7 @@ def test_headings_are_found_where_a_text_has_them(text: str, sections: str) -> N
         ("#\ta\n#b\n####### c\n\\# d\n", [(1, "a")]),
         ("#\n", [(1, "")]),
         ("\ufeff# A\n", [(1, "A")]),
+        (f"1 {'A' * 118}\n\nx\n\n2 B\n\ny\n\n3 {'C' * 119}\n\nz\n", [(1, f"1 {'A' * 118}"), (1, "2 B")]),
         ("# A\x0b# no\u2028# no\x85# no\r# B\r\n# C", [(1, "A # no # no # no"), (1, "B"), (1, "C")]),
     ],
 )
@@ -93,6 +94,7 @@ def test_a_level_jump_gives_a_path_of_the_titles_there_are_and_plain_text_has_no
     sections = outline(document("# A\n#### B\n### C\n## D\n# E\n"))
     assert [section.path for section in sections] == [("A",), ("A", "B"), ("A", "C"), ("A", "D"), ("E",)]
     assert [section.parent for section in sections] == [None, 0, 0, 0, None]
+    assert [outline(document(f"# A{end}x"))[0].body_start for end in ("\n", "\r\n", "\r")] == [4, 5, 4]
 
 
 @pytest.mark.parametrize(("numeral", "value"), [("三", 3), ("十", 10), ("二十一", 21), ("一百零五", 105), ("12", 12)])

@@ -33,7 +33,6 @@ UnitRepairKind: TypeAlias = Literal[
 _FENCE = re.compile(r"`{3,}\w*|~{3,}\w*")
 _FRAGMENT = 20  # characters from which on a part of a sentence, copied, is like it
 # at the end of a sentence too: the next one may begin with the rest of a tag
-_TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:passage\b|\Z))", re.IGNORECASE)
 PURPOSE = "atomic units"  # of every request
 OnError: TypeAlias = Literal["raise", "degrade"]
 _LONGEST = 3  # answers of more times the characters of the passage are not read
@@ -289,8 +288,8 @@ def windows_of(text: str, sections: Sequence[Section] | None, limit: int, count:
             while at < len(sentences) and sentences[at][1] <= end:
                 at += 1
             spans = tuple(sentences[first:at])
-            shown = tuple(_TAG.sub("‹", folded(text[start:stop])) for start, stop in spans)
-            yield SentenceWindow(text, spans, shown, section)
+            shown = prompts.shut_in("\n".join(folded(text[start:stop]) for start, stop in spans), "passage")
+            yield SentenceWindow(text, spans, tuple(shown.split("\n")), section)
 
 
 def _regions(text: str, sections: Sequence[Section] | None) -> list[tuple[Span, Section | None]]:

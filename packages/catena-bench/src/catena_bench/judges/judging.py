@@ -267,10 +267,10 @@ def _asked(place: int, pair: Pair, first: Side, repeat: int, max_tokens: int) ->
         PURPOSE,
         max_tokens=max_tokens,
         validate=read_scores,
-        question=prompts.shut_in(pair.question, _TAGS),
-        reference=prompts.shut_in(pair.reference, _TAGS),
-        answer_one=prompts.shut_in(one, _TAGS) or _NO_ANSWER,
-        answer_two=prompts.shut_in(two, _TAGS) or _NO_ANSWER,
+        question=prompts.shut_in(pair.question.strip(), *_TAGS),
+        reference=prompts.shut_in(pair.reference.strip(), *_TAGS),
+        answer_one=prompts.shut_in(one.strip(), *_TAGS) or _NO_ANSWER,
+        answer_two=prompts.shut_in(two.strip(), *_TAGS) or _NO_ANSWER,
     )
     return _Asked(place, Round(first=first, repeat=repeat), request)
 

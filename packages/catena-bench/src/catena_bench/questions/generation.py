@@ -245,10 +245,10 @@ def _request(
         PURPOSE,
         max_tokens=max_tokens,
         validate=read_drafts,
-        document=prompts.shut_in(document.title, _TAGS) or "(unknown)",
-        headings=prompts.shut_in(_SHOWN.join(filter(None, chunk.path)), _TAGS) or "(none)",
+        document=prompts.shut_in(document.title.strip(), *_TAGS) or "(unknown)",
+        headings=prompts.shut_in(_SHOWN.join(filter(None, chunk.path)).strip(), *_TAGS) or "(none)",
         types="\n".join(f"- {each.name}: {each.meaning}" for each in types),
-        section=prompts.shut_in(chunk.text, _TAGS),
+        section=prompts.shut_in(chunk.text.strip(), *_TAGS),
         guidance=guidance.strip() or "(nothing)",
         number=str(per_section),
     )

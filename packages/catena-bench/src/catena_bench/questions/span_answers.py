@@ -343,8 +343,8 @@ def _request(case: SpanCase, max_tokens: int) -> Complete:
         PURPOSE,
         max_tokens=max_tokens,
         validate=read_copies,
-        question=prompts.shut_in(case.question.text, _TAGS),
-        text=prompts.shut_in(case.document.text[case.start : case.end], _TAGS),
+        question=prompts.shut_in(case.question.text.strip(), *_TAGS),
+        text=prompts.shut_in(case.document.text[case.start : case.end].strip(), *_TAGS),
     )
 
 

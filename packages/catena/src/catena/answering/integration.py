@@ -13,6 +13,7 @@ from itertools import groupby
 from math import isnan
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from catena import prompts
 from catena.model import Chunk, Hit, Place, Segment, common_metadata, shown_text
 from catena.model.errors import ParameterError
 from catena.model.figures import CAPTION
@@ -310,7 +311,6 @@ def beginning(segment: Segment, length: int) -> Segment:
 
 Layout: TypeAlias = Literal["grouped", "value", "plain"]
 
-_TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:passages?|documents?)\b)", re.IGNORECASE)  # linear in white space
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 _GOES_ON = "(it goes on)"
@@ -415,7 +415,7 @@ def _shown(segment: Segment) -> str:
 
 def inside(text: str) -> str:
     """Return a text that can neither end its passage nor begin another one."""
-    return _TAG.sub("‹", text)
+    return prompts.shut_in(text, "passage", "passages", "document", "documents")
 
 
 def _attribute(text: str) -> str:

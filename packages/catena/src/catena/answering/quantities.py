@@ -305,7 +305,7 @@ def _of(value: PrintedValue, dimension: str) -> list[Quantity]:
 
 
 def _is_apart(some: frozenset[str], others: frozenset[str]) -> bool:
-    return bool(some and others) and not (some <= others or others <= some)
+    return not (some <= others or others <= some)
 
 
 def _date(match: re.Match[str]) -> frozenset[tuple[int, int, int]]:
@@ -333,6 +333,6 @@ def _decimal(match: re.Match[str]) -> str:
 
 def _powered(match: re.Match[str]) -> str:
     exponent = match["plain"] or match["raised"].translate(_RAISED)
-    if not exponent.lstrip("-").isdigit() or exponent.rfind("-") > 0:
+    if not exponent.removeprefix("-").isdigit():
         return match.group()
     return f"{Decimal((match['factor'] or '1').replace(',', '.')).scaleb(int(exponent)):f}"

@@ -103,9 +103,9 @@ def joined_document(chunks: Sequence[Chunk]) -> tuple[Document, tuple[int, ...]]
 
 def _shared(before: Chunk | None, after: Chunk) -> int:
     """Return how many characters a chunk repeats of the one before."""
-    if before is None or not before.start <= after.start < before.end <= after.end:
+    if before is None or before.end > after.end:
         return 0
-    shared = before.end - after.start
+    shared = max(0, before.end - after.start)
     return shared if before.text.endswith(after.text[:shared]) else 0
 
 

@@ -23,7 +23,6 @@ PLANNED: Mapping[str, str] = {
 }
 """By purpose of request, an answer for dry runs."""
 
-_TAG = re.compile(r"<(?=\s*(?:/\s*)?content\b)", re.IGNORECASE)
 _NEAR = 200  # characters: a cut goes back to white space that is as near, so that no word is torn
 
 
@@ -190,7 +189,7 @@ def answered_in(language: str) -> str:
 
 def shielded(text: str) -> str:
     """Return a text that can neither end its own tag nor begin another one."""
-    return _TAG.sub("‹", text.strip())
+    return prompts.shut_in(text.strip(), "content")
 
 
 def versions() -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +23,6 @@ OnError: TypeAlias = Literal["raise", "degrade"]
 
 SHOWN = 5  # refused names, or ids of chunks, in a message
 SHOWN_CHARACTERS = 60  # of a refused name
-_TAG = re.compile(r"<(?=\s*(?:/\s*)?passage\b)", re.IGNORECASE)
 KINDS = (
     "products, models and their part numbers; components and parts with a name or number of their own; "
     "organisations; standards and regulations; documents and versions"
@@ -178,7 +176,7 @@ def _repeated(weights: Mapping[str, int]) -> tuple[str, ...]:
 def _numbered(texts: Sequence[str]) -> str:
     """Return the texts as the model reads them; no text can end its own passage."""
     return "\n".join(
-        f'<passage number="{number}">\n{_TAG.sub("‹", text.strip())}\n</passage>'
+        f'<passage number="{number}">\n{prompts.shut_in(text.strip(), "passage")}\n</passage>'
         for number, text in enumerate(texts, start=1)
     )
 

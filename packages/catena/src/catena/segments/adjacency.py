@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import TypeAlias
 
 from catena.effects import Step, ask
@@ -99,9 +99,7 @@ def segment_of(chunks: Sequence[Chunk], text: str | None = None) -> Segment:
 
 def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the headings that all paths begin with."""
-    lowest, highest = min(paths), max(paths)
-    same = next((n for n, (a, b) in enumerate(zip(lowest, highest, strict=False)) if a != b), None)
-    return lowest[: len(lowest) if same is None else same]
+    return tuple(at[0] for at in takewhile(lambda at: len(set(at)) == 1, zip(*paths, strict=False)))
 
 
 @dataclass(frozen=True, slots=True)

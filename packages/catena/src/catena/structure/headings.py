@@ -17,7 +17,7 @@ _ITEMS = (  # outermost first; these need blank lines around them
     re.compile(rf"(?P<number>{CHINESE_NUMERAL})、"),
     re.compile(rf"[(（](?P<number>{CHINESE_NUMERAL})[)）]"),
 )
-_FIRST_ITEM, _FIRST_DOTTED = 3, 5  # ranks: "一、" after "第一节", "1" after "（一）"
+_FIRST_ITEM, _LAST_ITEM = 3, 4  # ranks: "一、" after "第一节"; behind "（一）" that of "1", then that of "1.1"
 _SENTENCE_END = tuple(".。,，;；:：!！?？…、")
 
 
@@ -68,11 +68,10 @@ def next_line(text: str, line_end: int) -> int:
 def tree_of(document: Document, headings: list[SectionHeading]) -> tuple[Section, ...]:
     """Return the sections that ascending headings open; text before the first one is a section of level 0."""
     size = len(document.text)
-    if not headings or headings[0].start > 0:
-        if headings and document.text[: headings[0].start].strip("\ufeff \t\r\n") == "":
-            headings = [headings[0]._replace(start=0), *headings[1:]]  # blank lines before the first are its own
-        else:
-            headings = [SectionHeading(0, 0, 0, ""), *headings]
+    if headings and document.text[: headings[0].start].strip("\ufeff \t\r\n") == "":
+        headings = [headings[0]._replace(start=0), *headings[1:]]  # blank lines before the first are its own
+    else:
+        headings = [SectionHeading(0, 0, 0, ""), *headings]
     parents, paths, tree_ends = _relations(headings, size)
     ends = [*(heading.start for heading in headings[1:]), size]
     return tuple(
@@ -186,7 +185,7 @@ def _ranked(title: str, *, alone: bool) -> tuple[int, tuple[int, ...]] | None:
         return None
     proper = title[found.end : found.end + 1]
     number = tuple(int(part) for part in found.parts)
-    return (_FIRST_DOTTED + len(number) - 1, number) if proper.isalpha() and not proper.islower() else None
+    return (_LAST_ITEM + len(number), number) if proper.isalpha() and not proper.islower() else None
 
 
 def _consistent(candidates: Iterable[_NumberedHeading]) -> Iterator[_NumberedHeading]:

@@ -34,7 +34,6 @@ from catena.structure.segment_tree import (
 from catena.text.words import sentence_ends
 
 _WORD_START = re.compile(r"(?<=\s)\S")
-_TAG = re.compile(r"<(?=\s*(?:/\s*)?lines\b)", re.IGNORECASE)
 _ABRIDGED = " … "
 
 
@@ -425,7 +424,7 @@ class _Job:
             validate=partial(self.read, run=run),
             first=str(run.first + base),
             last=str(run.last + base),
-            lines=_TAG.sub("‹", shown),
+            lines=prompts.shut_in(shown, "lines"),
             open=_OPEN.format(title=open_title) if open_title else "",
             problem=_PROBLEM.format(problem=problem) if problem else "",
         )
