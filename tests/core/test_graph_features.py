@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from catena.effects import Services, run
 from catena.graph import Choice, FeatureScorer, FeatureTraining, UntrainedScorer, fit
-from catena.graph.scoring import BY_HAND, FEATURES, SHIPPED, Candidates, features
+from catena.graph.scoring import FEATURES, SHIPPED, Candidates, features
 from catena.model import Nodes, ParameterError
 
 QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
@@ -82,8 +82,11 @@ def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None
 def test_the_untrained_scorer_is_a_weighted_sum() -> None:
     scores = run(UntrainedScorer().score(TWO), Services())
 
-    weights = np.array([BY_HAND.get(name, 0.0) for name in FEATURES])
-    assert scores == pytest.approx(features(TWO) @ weights)
+    who, paint = log(1 + 1.5 / 9.5), log(1 + 9.5 / 1.5)
+    words = (who / 2.2 + paint * 2 / 3.2) / (who + paint)
+    # question 1, name 1, mention 0.8, covered 1, words, ranked 1; and question -1, covered
+    first = 0.12 + 0.2 + 0.3 * 0.8 + 1.2 + 0.5 * words + 0.1
+    assert scores == pytest.approx([first, -0.12 + 1.2 * who / (who + paint)])
     assert run(UntrainedScorer(weights={"mention": 1.0}).score(TWO), Services()) == pytest.approx([0.8, 0.0])
     assert UntrainedScorer().identity != UntrainedScorer(weights={"mention": 1.0}).identity
     assert pickle.loads(pickle.dumps(UntrainedScorer())) == UntrainedScorer()
