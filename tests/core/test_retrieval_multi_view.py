@@ -316,7 +316,7 @@ def test_nothing_asked_nothing_found(query: str, k: int) -> None:
         ({"query": 7}, "query"),
         ({"views": ()}, "views"),
         ({"views": (1,)}, "views"),
-        ({"k": True}, "k must be"),
+        *(({"k": k}, "k must be") for k in (True, -1, float("inf"), float("nan"))),
         ({"k": 1.5, "rule": ExactUnion()}, "only PaperQuota"),
         ({"k": 5, "depth": 4}, "depth"),
         ({"rule": ExactUnion}, "rule"),
