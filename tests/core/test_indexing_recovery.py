@@ -110,6 +110,21 @@ def test_an_index_that_is_gone_or_half_written_is_rebuilt_and_damage_is_named(tm
         assert library.verify() == ()
 
 
+def test_vectors_that_a_writer_replaces_while_they_are_read_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, load = filled(tmp_path / "library"), np.load
+    before = answers(path)
+
+    def replaced(file: Path, **how: object) -> np.ndarray:
+        monkeypatch.setattr(np, "load", load)
+        replace(Manifest.read(path / "vectors"), files={}).write(path / "vectors")
+        return load(file, **how)[::-1]
+
+    monkeypatch.setattr(np, "load", replaced)
+    assert answers(path) == before
+
+
 def test_indexes_of_another_library_or_another_kind_are_not_trusted(tmp_path: Path) -> None:
     path, other = filled(tmp_path / "library"), tmp_path / "other"
     folders = [path / name for name in ("lexical", "vectors", "graph")]
