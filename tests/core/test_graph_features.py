@@ -66,7 +66,8 @@ def test_features_of_two_candidates_by_hand() -> None:
     assert second["ranked"] == 0.0
     assert second["covered"] == pytest.approx(idf_who / total)  # by the passage that leads to it
     assert [second[name] for name in ("question", "words", "title")] == [-1.0, 0.0, 0.0]
-    apart = features(ways_on(PATH, TO, [[0.0] * 4] * 2, [1, 2]))
+    apart = features(ways_on(PATH, TO, [[0.0] * 4] * 2, [0, 2]))  # 0 was not ranked
+    assert apart[:, AT["ranked"]].tolist() == [0.0, 1.0]
     assert apart[:, AT["covered"]].tolist() == pytest.approx([1.0, 0.0])  # without an edge, by itself
 
 
