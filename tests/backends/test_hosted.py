@@ -148,9 +148,10 @@ def test_the_key_is_taken_out_before_the_text_is_cut(place):
 
 
 def test_a_reply_that_came_and_cannot_be_read_is_invalid(place):
-    for error in (SDKError(200, "<html>"), AttributeError("results"), KeyError("data"), ValueError("index 0 twice")):
+    read = (AttributeError("results"), KeyError("data"), ValueError("index 0 twice"))
+    for error in (SDKError(200, "<html>"), SDKError(299, ""), *read):
         assert isinstance(place.failure(error, "cloud/model"), InvalidReplyError)
-    for error in (TimeoutError(), OSError("broken"), SDKError(500, "x")):
+    for error in (TimeoutError(), OSError("broken"), SDKError(300, "x")):
         assert not isinstance(place.failure(error, "cloud/model"), InvalidReplyError)
 
 

@@ -515,8 +515,10 @@ def test_the_budget_stops_before_the_call_that_would_pass_it(drive):
         for number in range(2_000):
             yield from ask([Complete(prompt=str(number), purpose="titles", max_tokens=400)])
 
+    events: list[Event] = []
     with pytest.raises(BudgetExceededError, match=r"the cap of 1 would be passed .* by 'titles' .at most 401 tokens"):
-        drive(step(), Services(llm=llm, budget=budget))
+        drive(step(), Services(llm=llm, budget=budget, progress=events.append))
+    assert {event.kind for event in events} == {"started", "finished"}  # what was not asked has not failed
     assert len(llm.calls) == 601  # 601 tokens are spent, so that another 400 do not fit
     assert budget.spent.calls == 601
     assert budget.spent.cost == pytest.approx(0.601)

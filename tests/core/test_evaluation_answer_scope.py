@@ -99,6 +99,7 @@ def test_half_of_the_questions_are_asked_for_two():
 def test_a_budget_truncates_the_last_piece_after_a_whole_word():
     ranked, evidence = [(0, 9), (5, 19)], [(0, 19)]
     assert read_within(ranked, TEXT, 3, lambda start, end: words(TEXT[start:end])) == ((0, 9), (5, 9))
+    assert read_within([(0, 9)], TEXT, 7, lambda start, end: end - start) == ((0, 4),)
     recalls = [recall_at_tokens(ranked, evidence, TEXT, budget, words) for budget in range(7)]
     assert recalls == [0.0, 0.25, 0.5, 0.5, 0.75, 1.0, 1.0]  # the third token reads efgh again
 
@@ -110,6 +111,7 @@ def test_nothing_is_read_after_the_piece_that_does_not_fit():
 def test_a_script_without_spaces_is_cut_between_characters():
     text = "電池の容量は三千です"
     assert read_within([(0, 10)], text, 4, lambda start, end: end - start) == ((0, 4),)
+    assert read_within([(0, 5)], "電池abc", 3, lambda start, end: end - start) == ((0, 2),)
 
 
 def test_chunking_error_is_the_share_of_broken_spans():

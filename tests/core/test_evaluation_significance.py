@@ -49,9 +49,9 @@ def test_sampled_p_is_never_0():
 
 
 def test_interval_is_that_of_scipy():
-    skewed = [value**2 for value in noisy(60, 0.3)]
-    # scipy 1.17.1, stats.bootstrap(method="BCa", n_resamples=100_000); "percentile" gives (0.0871, 0.1614)
-    assert bootstrap_interval(skewed, rounds=20_000) == pytest.approx((0.0905, 0.1667), abs=0.0012)
+    skewed = [value**4 for value in noisy(12, 0.3)]
+    # scipy 1.17.1, stats.bootstrap(method="BCa", n_resamples=20_000, rng=default_rng(0)): the very same samples
+    assert bootstrap_interval(skewed, rounds=20_000) == pytest.approx((0.02826997515604978, 0.16237091976660087))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,11 @@ def test_interval_is_that_of_scipy():
 def test_means_equal_to_the_mean_count_half(ones, n, interval):
     """Of values that are 0 or 1 many samples have the very mean: scipy 1.17.1's BCa, 100,000 samples."""
     assert bootstrap_interval([1.0] * ones + [0.0] * (n - ones), rounds=50_000) == pytest.approx(interval)
+
+
+def test_samples_that_all_lie_on_one_side_have_no_bias_to_correct():
+    assert bootstrap_interval([0.0] * 9 + [1.0], rounds=1) == (0.0, 0.0)
+    assert bootstrap_interval([1.0] * 9 + [0.0], rounds=1) == (1.0, 1.0)
 
 
 @settings(max_examples=30)

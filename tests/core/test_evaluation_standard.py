@@ -110,7 +110,8 @@ def test_rankings_scores_and_ids_are_read_alike_by_every_measure():
     for ranked in (ranking, scores, ["b", "c", "a"]):
         assert evaluate({"q": {"c": 1}}, {"q": ranked}, ["mrr"])["mrr"].value == 0.5
         assert log_rank({"q": {"c": 1, "a": 1}}, {"q": ranked}).geometric_mean_rank == pytest.approx(6**0.5)
-        assert [evidence_recall(ranked, ["b", "a"], k) for k in (1, 2, 3)] == [0.5, 0.5, 1.0]
+        for recall in (evidence_recall, recall_at):
+            assert [recall(ranked, ["b", "a"], k) for k in (1, 2, 3)] == [0.5, 0.5, 1.0]
 
 
 def test_cutoffs_beyond_the_ranking():

@@ -128,6 +128,8 @@ def test_pictures_go_with_the_last_figure_that_shows_them(shelf):
         ("UPDATE pictures SET png = x'89504E470D0A1A0A00'", "was changed"),
         ("DELETE FROM pictures", "figures without their picture"),
         ("DELETE FROM figures", "pictures that no figure shows"),
+        ("UPDATE figures SET body = json_set(body, '$[2]', 7)", "is not as it was written"),
+        ("UPDATE pictures SET png = 'text'", "is not as it was written"),
         ("UPDATE figures SET name = '../evil.png' WHERE position = 0", "not one of ours"),
         (f"UPDATE figures SET name = '{figure_name('x', 9, 9)}' WHERE position = 0", "stands nowhere in the text"),
     ],

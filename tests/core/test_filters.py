@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.model import FilterError, check, checked, compiled, matches, plain_metadata
+from catena.model import FilterError, check, checked, compiled, matches, plain_metadata, surely
 
 FIELDS = {
     "vendor": "Atmel", "ram": 512, "clock": 16.0, "new": True, "path": ["Manual", "Hardware"], "page": 3,
@@ -49,7 +49,9 @@ fields = st.dictionaries(names, st.one_of(scalars, st.lists(st.text(max_size=2),
         ({"ram": {"$exists": True}}, True),
         ({"ram": {"$gte": 512, "$lt": 513}}, True),
         ({"ram": {"$gt": 512}}, False),
+        ({"ram": {"$lte": 512}}, True),
         ({"ram": {"$lte": 511}}, False),
+        ({"ram": {"$lt": 512}}, False),
         ({"empty": {"$gt": 5}}, False),
         ({"new": {"$gte": 1}}, False),
         ({"vendor": {"$gt": "Arm"}}, True),
@@ -74,6 +76,17 @@ def test_the_laws_of_logic(one: dict, other: dict, values: dict) -> None:
     assert matches({"$or": [one, other]}, values) == (a or b)
     assert matches({"$not": one}, values) == (not a)
     assert compiled(one)(values) == a
+
+
+@given(st.lists(filters, min_size=1, max_size=2), st.sampled_from(["$and", "$or"]), st.booleans(), fields, fields)
+def test_what_is_sure_of_some_fields_is_so_whatever_the_others_are(
+    parts: list, together: str, negated: bool, known: dict, others: dict
+) -> None:
+    where = {"$not": {together: parts}} if negated else {together: parts}
+    every = {**dict.fromkeys("abc", 0), **known}
+    for holds in (True, False):
+        assert not surely(where, known, holds=holds) or matches(where, {**others, **known}) is holds
+        assert surely(where, every, holds=holds) is (matches(where, every) is holds)
 
 
 @pytest.mark.parametrize(

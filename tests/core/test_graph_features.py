@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from catena.effects import Services, run
 from catena.graph import Choice, FeatureScorer, FeatureTraining, UntrainedScorer, fit
-from catena.graph.scoring import BY_HAND, FEATURES, SHIPPED, Candidates, features
+from catena.graph.scoring import FEATURES, SHIPPED, Candidates, features
 from catena.model import Nodes, ParameterError
 
 QUICK = FeatureTraining(networks=2, units=4, epochs=30, rounds=2, rate=0.02)
@@ -36,12 +36,12 @@ def nodes(vectors: list[list[float]], counts: list[list[int]], titles: list[list
 def ways_on(path: Nodes, to: Nodes, weights: list[list[float]], ranks: list[int]) -> Candidates:
     words = {"words": ("who", "paint", "harbou"), "holding": np.array([9, 1, 0]), "nodes": 10, "mean_length": 10.0}
     vector = np.array([1.0, 0.0], np.float32)
-    return candidates(path, to, ("mention", "name", "semantic"), weights, ranks, vector=vector, **words)
+    return candidates(path, to, ("mention", "name", "semantic", "structural"), weights, ranks, vector=vector, **words)
 
 
 PATH = nodes([[0.0, 1.0]], [[1, 0, 0]], [[False] * 3], [10])
 TO = nodes([[1.0, 0.0], [0.0, 1.0]], [[1, 2, 0], [0, 0, 0]], [[False, True, False], [False] * 3], [10, 30])
-TWO = ways_on(PATH, TO, [[0.8, 7.0, 0.0], [0.0, 0.0, 0.4]], [20, 21])
+TWO = ways_on(PATH, TO, [[0.8, 7.0, 0.0, 0.0], [0.0, 0.0, 0.4, 1.0]], [20, 21])
 
 
 def test_features_of_two_candidates_by_hand() -> None:
@@ -62,17 +62,18 @@ def test_features_of_two_candidates_by_hand() -> None:
         **{"words": (who + paint) / total, "new_matches": paint / total},
     }
     assert first == pytest.approx(expected, abs=1e-6)
-    assert second["semantic"] == 1.0
+    assert second["semantic"] == second["structural"] == 1.0
     assert second["ranked"] == 0.0
     assert second["covered"] == pytest.approx(idf_who / total)  # by the passage that leads to it
     assert [second[name] for name in ("question", "words", "title")] == [-1.0, 0.0, 0.0]
-    apart = features(ways_on(PATH, TO, [[0.0] * 3] * 2, [1, 2]))
+    apart = features(ways_on(PATH, TO, [[0.0] * 4] * 2, [0, 2]))  # 0 was not ranked
+    assert apart[:, AT["ranked"]].tolist() == [0.0, 1.0]
     assert apart[:, AT["covered"]].tolist() == pytest.approx([1.0, 0.0])  # without an edge, by itself
 
 
 def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None:
     nowhere = nodes([], [], [], [])
-    rows = features(ways_on(replace(nowhere, counts=np.zeros((0, 3), np.int32)), TO, [[0.0] * 3] * 2, [1, 2]))
+    rows = features(ways_on(replace(nowhere, counts=np.zeros((0, 3), np.int32)), TO, [[0.0] * 4] * 2, [1, 2]))
 
     assert rows[:, AT["path"]].tolist() == [0.0, 0.0]
     assert rows[:, AT["rest"]].tolist() == rows[:, AT["question"]].tolist()
@@ -82,8 +83,11 @@ def test_without_a_path_all_words_are_new_and_the_rest_is_the_question() -> None
 def test_the_untrained_scorer_is_a_weighted_sum() -> None:
     scores = run(UntrainedScorer().score(TWO), Services())
 
-    weights = np.array([BY_HAND.get(name, 0.0) for name in FEATURES])
-    assert scores == pytest.approx(features(TWO) @ weights)
+    who, paint = log(1 + 1.5 / 9.5), log(1 + 9.5 / 1.5)
+    words = (who / 2.2 + paint * 2 / 3.2) / (who + paint)
+    # question 1, name 1, mention 0.8, covered 1, words, ranked 1; and question -1, covered
+    first = 0.12 + 0.2 + 0.3 * 0.8 + 1.2 + 0.5 * words + 0.1
+    assert scores == pytest.approx([first, -0.12 + 1.2 * who / (who + paint)])
     assert run(UntrainedScorer(weights={"mention": 1.0}).score(TWO), Services()) == pytest.approx([0.8, 0.0])
     assert UntrainedScorer().identity != UntrainedScorer(weights={"mention": 1.0}).identity
     assert pickle.loads(pickle.dumps(UntrainedScorer())) == UntrainedScorer()

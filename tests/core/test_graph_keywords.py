@@ -110,8 +110,9 @@ def test_offline_the_view_says_what_a_node_takes_by_itself_and_nobody_is_asked()
         ("Did Sir Francis Baring own the HX-200?", ("sir francis baring", "hx 200")),
         ('Who wrote "the old man and the sea"?', ("the old man and the sea",)),
         ("Welche Pumpe hat einen Dichtring?", ("pumpe", "dichtring")),
-        ("how do i replace the shaft seal?", ("replace", "shaft", "seal")),  # no name: its longer words
+        ("how do i replace the shaft seal für öl?", ("replace", "shaft", "seal")),  # no name: its longer words
         ("軸封怎麼更換？", ("軸封", "怎麼", "更換")),
+        ("한국어 펌프 the?", ("한국어", "펌프")),
         ("What is it?", ()),
         ("", ()),
     ],

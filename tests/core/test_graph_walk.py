@@ -151,6 +151,7 @@ def test_a_beam_keeps_the_paths_that_are_best_on_average():
     assert ids(found) == "acbedgf"
     assert chains(walked(replace(options, width=1))) == ["abdf"]
     assert chains(walked(replace(options, max_length=3))) == ["abd", "ace"]
+    assert chains(walked(replace(options, kinds=("semantic", "keyword")))) == ["abd", "ac"]  # one ends early
 
 
 def sure_of(texts: Mapping[str, str], lexical: Mapping[str, float]) -> tuple[FakeGraph, Ranking]:

@@ -18,7 +18,7 @@ from test_library_graph import told
 
 from catena import Library
 from catena.effects import Search
-from catena.model import LibraryError
+from catena.model import LibraryError, Outcome
 from catena.store import LibraryStore, Manifest, lexical, schema, vectors
 from catena.store import store as store_module
 from catena.testing import FakeEmbedder
@@ -108,6 +108,21 @@ def test_an_index_that_is_gone_or_half_written_is_rebuilt_and_damage_is_named(tm
     assert answers(path) == before
     with opened(path) as library:
         assert library.verify() == ()
+
+
+def test_vectors_that_a_writer_replaces_while_they_are_read_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, load = filled(tmp_path / "library"), np.load
+    before = answers(path)
+
+    def replaced(file: Path, **how: object) -> np.ndarray:
+        monkeypatch.setattr(np, "load", load)
+        replace(Manifest.read(path / "vectors"), files={}).write(path / "vectors")
+        return load(file, **how)[::-1]
+
+    monkeypatch.setattr(np, "load", replaced)
+    assert answers(path) == before
 
 
 def test_indexes_of_another_library_or_another_kind_are_not_trusted(tmp_path: Path) -> None:
@@ -200,7 +215,10 @@ def test_rows_that_break_an_invariant_are_reported(tmp_path: Path) -> None:
         "UPDATE vectors SET vector = x'0000807F000000000000000000000000' WHERE chunk = 7": "NaN or infinity",
         "UPDATE sections SET body = '{' WHERE doc = 5": "document 5 cannot be read",
         "UPDATE vectors SET vector = x'00' WHERE chunk = 11": "a vector has not 4 numbers",
+        "UPDATE ledger SET document_id = 'zz'": "the ledger is not what was stored",
     }
+    with open_store(path) as store:
+        store.record([Outcome(source="a.md", document_id="a", state="skipped")])
     connection = sqlite3.connect(path / schema.FILE)
     for wrong in wrongs:
         connection.execute(wrong)
@@ -271,13 +289,23 @@ def test_indexes_that_cannot_be_written_cost_no_document_and_no_answer(
         assert store.verify() == ()
 
 
-def test_an_index_that_fails_at_a_question_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+TORN = r"index cannot be read \(torn\); all documents.*\s.*verify\(\)"
+PANIC = type("PanicException", (BaseException,), {})  # of tantivy's Rust side
+
+
+@pytest.mark.parametrize(
+    ("raised", "told_as", "message"),
+    [(ValueError, LibraryError, TORN), (PANIC, LibraryError, TORN), (SystemExit, SystemExit, "torn")],
+)
+def test_an_index_that_fails_at_a_question_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: type, told_as: type, message: str
+) -> None:
     def fails(self: object, *given: object) -> None:
-        raise ValueError("torn")
+        raise raised("torn")
 
     with open_store(filled(tmp_path / "library")) as store:
         monkeypatch.setattr(lexical.TantivySearcher, "_query", fails)
-        with pytest.raises(LibraryError, match=r"index cannot be read \(torn\); all documents.*\s.*verify\(\)"):
+        with pytest.raises(told_as, match=message):
             store.search(Search(route="lexical", query="ram", k=1))
 
 

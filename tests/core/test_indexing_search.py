@@ -31,7 +31,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryStore]:
         texts = [" ".join(random.choice(WORDS, random.integers(1, 12))) for _ in range(3)]
         more = {"metadata": {"n": n}, "terms": [[str(random.choice(WORDS))], [], ["board", "volt"]]}
         additions.append(addition(f"d{n:02}", *texts, title=f"T{n % 5}", seed=n % 9, **more))
-    with open_store(tmp_path_factory.mktemp("search") / "library") as store:
+    with open_store(tmp_path_factory.mktemp("search") / "library") as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("catena.store.routes.DOCUMENTS", 5)  # so that not every document adds to its chunks
         store.add(additions)
         yield store
 
@@ -156,6 +157,13 @@ def test_documents_limit_a_search(store: LibraryStore, request_: Search, some: s
     named = store.search(replace(request_, where=where, among=among))
     assert pairs(named) == [(hit.chunk.id, hit.score) for hit in whole[::2]][: request_.k]
     assert {way.rank for hit in named.hits for way in hit.provenance} <= {None}
+
+
+def test_chunks_that_are_named_score_as_in_the_whole_ranking(store: LibraryStore) -> None:
+    asked = Search(route="lexical", query="flash board", k=10_000)
+    half = store.search(asked).hits[::2]
+    named = store.search(replace(asked, among=tuple(hit.chunk.id for hit in half)))
+    assert pairs(named) == [(hit.chunk.id, hit.score) for hit in half]
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 35))

@@ -396,7 +396,7 @@ REPORTS = [("PFIZER INC.", "2023 Q2", 2023), ("Pfizer, Inc", "2023", 2023), ("AM
 def test_filters_say_values_in_any_spelling_and_what_stands_nowhere_is_told(tmp_path: Path, kind: str) -> None:
     library = opened(tmp_path, kind)
     for number, row in enumerate(REPORTS):
-        metadata = dict(zip(("company", "period", "year"), row, strict=True))
+        metadata = {**dict(zip(("company", "period", "year"), row, strict=True)), "# of rows": number}
         text = f"# {number + 1} Sales of the year\n\nNet sales.\n"
         library.add(Document(id=str(number), text=text, metadata=metadata))
 
@@ -406,7 +406,7 @@ def test_filters_say_values_in_any_spelling_and_what_stands_nowhere_is_told(tmp_
     assert {found(company=said) for said in ("pfizer", "Pfizer  inc", "The Pfizer Company")} == {"01"}
     assert found(company="AMCOR") == "2"
     assert [found(period=said) for said in ("2023", 2023, "FY2023", "Q2 2023", "q2")] == [*["01"] * 3, "0", "0"]
-    assert found(year="2022") == "2"
+    assert (found(year="2022"), found(**{"# of rows": "1"})) == ("2", "1")
     assert found(company={"$contains": "fizer"}) == found(company={"$in": ["x", "pfizer"]}) == "01"
     assert (found(path={"$contains": "sales of"}), found(path={"$contains": "3 s"})) == ("012", "2")
     profit = library.search("sales", where={"path": {"$contains": "profit"}})
@@ -417,7 +417,7 @@ def test_filters_say_values_in_any_spelling_and_what_stands_nowhere_is_told(tmp_
     )
     assert library.values("company") == ("AMCOR PLC", "PFIZER INC.", "Pfizer, Inc")
     assert library.values("year") == (2022, 2023)
-    with pytest.raises(ParameterError, match=r"one of chunk_id, company, .* 'compny'"):
+    with pytest.raises(ParameterError, match=r"one of # of rows, chunk_id, .* 'compny'"):
         library.values("compny")
     told = "nothing here has the company 'Pfizr'; there are 'AMCOR PLC', 'PFIZER INC.', 'Pfizer, Inc'. Did you mean"
     asked = {"where": {"company": "Pfizr"}}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -417,9 +418,15 @@ def test_steps_are_answered_by_the_graph_of_the_library(library: Library) -> Non
     assert covering.ids == (library.get("Osprey").chunks[0].id,)
     assert (counts.nodes, counts.holding) == (6, (3,))
     assert chunks == (*library.get("Kestrel").chunks, None)
-    library.add(document("Merlin", [1, 1, 3]))
-    (counts,) = run(ask(requests[2:3]), library.services)
-    assert (counts.nodes, counts.holding) == (9, (6,))
+    library.add(document("Heron 2", [0]))
+    with closing(library.store.snapshot()) as earlier:
+        with earlier.active():
+            assert len(library.documents()) == 4
+        library.add(document("Merlin", [1, 1, 3]))
+        (counts,) = run(ask(requests[2:3]), library.services)
+        assert (counts.nodes, counts.holding) == (10, (6,))
+        with earlier.active():  # a question that began before
+            assert len(library.graph) == 7
 
 
 async def test_reading_it_does_not_block_the_loop(tmp_path: Path) -> None:
@@ -431,11 +438,14 @@ async def test_reading_it_does_not_block_the_loop(tmp_path: Path) -> None:
 
 
 def test_threads_wait_for_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, load, loads = filled(tmp_path / "library"), ChunkGraph.load, []
-    monkeypatch.setattr(ChunkGraph, "load", lambda *arguments: loads.append(arguments) or load(*arguments))
+    path, done = filled(tmp_path / "library"), []
+    for owner, name in ((ChunkGraph, "load"), (library_graph, "_change")):
+        call = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given, call=call: done.append(call) or call(*given))
     with open_library(path) as library, ThreadPoolExecutor(8) as threads:
         graphs = list(threads.map(lambda _: library.graph, range(8)))
-    assert len(loads) == len({id(graph) for graph in graphs}) == 1
+    assert len({id(graph) for graph in graphs}) == 1
+    assert len(done) == 2  # read once, and once compared with the library
 
 
 WRITER = """

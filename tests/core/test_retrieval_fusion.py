@@ -94,7 +94,7 @@ def test_the_best_passage_takes_its_share_of_the_words() -> None:
         (min_max, 1.0, 2.0, 2.0, 0.0),
         (half_cosine, -1.5, 0.0, 0.0, 0.0),
         (half_cosine, 0.0, 0.0, 0.0, 0.5),
-        (half_cosine, 1.0000001, 0.0, 0.0, 1.0),
+        (half_cosine, 1.5, 0.0, 0.0, 1.0),
         (log_count, 0.0, 0.0, 0.0, 0.0),
         (log_count, 3.0, 0.0, 0.0, log(4)),
     ],
@@ -132,7 +132,11 @@ names = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10).map(""
 
 @given(st.dictionaries(st.sampled_from("pqrs"), names, max_size=4), names)
 def test_turns_are_fair_and_lose_nothing(shares: dict[str, str], general: str) -> None:
-    found = ids(interleave({name: in_order(share) for name, share in shares.items()}, in_order(general)))
+    hits = interleave({name: in_order(share) for name, share in shares.items()}, in_order(general)).hits
+    assert [hit.score for hit in hits] == [1 / (place + 1) for place in range(len(hits))]
+    ways = [(hit.chunk.id, way) for hit in hits for way in hit.provenance if way.route == "name"]
+    assert all(shares[way.view].index(chunk_id) + 1 == way.rank for chunk_id, way in ways)
+    found = "".join(hit.chunk.id for hit in hits)
     lists = [*shares.values(), general]
     assert sorted(found) == sorted(set("".join(lists)))
     turn = 3 if len(shares) == 1 else len(lists)  # a single share has two places of three
@@ -141,6 +145,13 @@ def test_turns_are_fair_and_lose_nothing(shares: dict[str, str], general: str) -
             assert set(each[:n]) <= set(found[: n * turn])
     if len(shares) == 1:
         assert "".join(found).startswith(lists[0][:2])
+
+
+def test_what_only_a_name_found_has_no_place_in_the_whole() -> None:
+    ways = (Provenance(route="dense", rank=None, score=0.5), Provenance(route="lexical", rank=2, score=3.0))
+    share = Ranking((Hit(chunk("a"), 1.0, ways),), Scale.NORMALIZED)
+    (hit,) = interleave({"HX-200": share}, in_order("")).hits
+    assert [way.rank for way in hit.provenance] == [None, None, 1]
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ def test_every_hit_says_which_views_ranked_it_and_where(views: dict[str, Ranking
         ranks = {name: ids(of).index(hit.chunk.id) + 1 for name, of in views.items() if hit.chunk.id in ids(of)}
         assert found_by(hit) == ranks
         assert list(found_by(hit).values()) == sorted(ranks.values())
+        assert len(hit.provenance) == len(ranks)
         for way in hit.provenance:
             assert (way.route, way.score) == ("dense", views[way.view].hits[ranks[way.view] - 1].score)
 
@@ -245,8 +246,9 @@ def test_any_route_takes_the_place_of_the_vectors_and_a_view_named_twice_is_sear
     assert ids(run(retrieve_views("q", **how, search=lambda kind: lexical), Services(store=asked))) == "zd"
     assert views_asked(asked) == [("lexical", "summary"), ("lexical", "raw")]
     own = stored("lexical", view="summary")  # names its own view
-    run(retrieve_views("q", views=("mine",), search=lambda kind: own), Services(store=asked))
+    run(retrieve_views("q", views=("mine",), k=10.5, search=lambda kind: own), Services(store=asked))
     assert views_asked(asked)[2:] == [("lexical", "summary")]
+    assert asked.calls[2].k == 3 * 11
 
 
 def test_several_routes_of_a_view_are_fused_before_the_views() -> None:
@@ -314,7 +316,7 @@ def test_nothing_asked_nothing_found(query: str, k: int) -> None:
         ({"query": 7}, "query"),
         ({"views": ()}, "views"),
         ({"views": (1,)}, "views"),
-        ({"k": True}, "k must be"),
+        *(({"k": k}, "k must be") for k in (True, -1, float("inf"), float("nan"))),
         ({"k": 1.5, "rule": ExactUnion()}, "only PaperQuota"),
         ({"k": 5, "depth": 4}, "depth"),
         ({"rule": ExactUnion}, "rule"),

@@ -140,7 +140,7 @@ def test_few_tokens_give_the_best_sentence_more_its_neighbours_and_many_whole_ch
     texts = (f"{OIL} {GREASE}", f"{SEAL} {DROPS}")
     asked = "When is the seal to be replaced?"
     assert [hit.chunk.text for hit in sentences(asked, 20, *texts)] == [DROPS]
-    (both,) = sentences(asked, 40, *texts)
+    (both,) = sentences(asked, count_tokens(SEAL) + count_tokens(DROPS), *texts)  # an exact fit
     assert both.chunk == laid_out(*texts).hits[1].chunk
     assert [way.route for way in both.provenance] == ["lexical", "reading"]
     assert [hit.chunk.id for hit in sentences(asked, 500, *texts)] == ["b", "a"]

@@ -132,11 +132,10 @@ def _secrets_in(name: str, value: str) -> Iterator[str]:
     """Yield what is secret of a value: of "Bearer abc" also what stands behind the scheme."""
     parts = [part for found in _PASSWORD.findall(value[:_LONGEST]) for part in found]
     if _names_secret(name):
-        scheme, _, credentials = value.rpartition(" ")
+        credentials = value.rpartition(" ")[2]
         parts += [value, credentials, *(pair.partition("=")[2] for pair in value[:_LONGEST].split("; "))]
-        if scheme.lower() == "basic":
-            with suppress(ValueError):
-                parts.append(b64decode(credentials, validate=True).decode().partition(":")[2])
+        with suppress(ValueError):
+            parts.append(b64decode(credentials, validate=True).decode().partition(":")[2])
     for each in {*parts, *map(unquote, parts)}:
         if len(each) >= _SHORTEST and each.lower() not in _NO_SECRETS:
             yield each

@@ -227,7 +227,8 @@ def _allowing(where: Where | None) -> Callable[[Chunk], bool] | None:
 _MAX_TOKENS = 400
 _CLOSING_MARK = "</question"
 _LONGEST_REPLY = 20_000  # characters; a longer one is a model that does not stop
-_FEWEST_LETTERS = 4  # of a word that is looked for where the question holds no name; one of ideographs has two
+_FEWEST_LETTERS = 4  # of a word that is looked for where the question holds no name
+_FEWEST_IDEOGRAPHS = 2  # of one in a script without capitals
 # Words with which questions begin, so that their capitals name nothing; of English and German, others cost a word.
 _BEGINNING = frozenset(
     re.findall(
@@ -308,6 +309,6 @@ def _standing_in(question: str, phrases: Iterable[str]) -> tuple[str, ...]:
 
 def _content_words(question: str) -> Iterator[str]:
     for word in tokenise(question):
-        ideographs = len(word) == 2 and not word.isascii() and not word.islower()
-        if word not in _BEGINNING and (len(word) >= _FEWEST_LETTERS or ideographs):
+        fewest = _FEWEST_LETTERS if word.isascii() or word.islower() else _FEWEST_IDEOGRAPHS
+        if word not in _BEGINNING and len(word) >= fewest:
             yield word

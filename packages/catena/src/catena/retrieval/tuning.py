@@ -176,9 +176,9 @@ def _candidates(question: Labelled, depth: int) -> Step[_Candidates]:
     formula = ScoreFusion().parts()
     parts = np.zeros((len(_PARTS), len(ids)))
     for row, name in enumerate(_PARTS):
-        every = found[row].values()
-        bounds, normalise = ScoreBounds(low=min(every, default=0.0), high=max(every, default=0.0)), formula[name][1]
-        parts[row] = [normalise(found[row][i], bounds) if i in found[row] else 0.0 for i in ids]
+        if every := found[row].values():
+            bounds, normalise = ScoreBounds(low=min(every), high=max(every)), formula[name][1]
+            parts[row] = [normalise(found[row][i], bounds) if i in found[row] else 0.0 for i in ids]
     place = {chunk_id: number for number, chunk_id in enumerate(ids)}
     items = tuple(sorted(place[i] for i in item if i in place) for item in question.items)
     return _Candidates(parts, items, dense_share(dict(zip(_PARTS, best, strict=True))))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, zip_longest
-from math import ceil, isfinite
+from math import ceil, inf
 from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from annotated_types import Ge
@@ -58,7 +58,7 @@ def quota(k: float) -> tuple[int, ...]:
 
     Source: MC-indexing (Dong et al., 2024), section 3.3 and appendix E.1.
     """
-    if isinstance(k, bool) or not isinstance(k, int | float) or not (isfinite(k) and k > 0):
+    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k < inf:
         raise ParameterError("k", k, "a finite number > 0")
     return (2,) if k == 3 else PRINTED_QUOTAS.get(k) or (max(1, round(2 * k / 3)),)
 
@@ -360,7 +360,7 @@ def _check_rule(rule: object) -> None:
 
 
 def _check_k(k: object) -> None:
-    if isinstance(k, bool) or not isinstance(k, int | float) or not (isfinite(k) and k >= 0):
+    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 <= k < inf:
         raise ParameterError("k", k, "a finite number >= 0")
 
 
