@@ -222,7 +222,10 @@ def test_what_is_damaged_in_the_library_is_told_and_older_libraries_have_no_boxe
 
 def test_a_page_is_drawn_with_the_words_marked(shelf, library, hit):
     boxes = library.boxes(hit, SAID)
-    image = Image.open(io.BytesIO(page_picture(shelf / "manual.pdf", boxes, dpi=72))).convert("RGB")
+    drawn = page_picture(shelf / "manual.pdf", boxes, dpi=72)
+    elsewhere = [boxes[0]._replace(page=page, top=400, bottom=420) for page in (1, 3)]
+    assert page_picture(shelf / "manual.pdf", [*boxes, *elsewhere], dpi=72) == drawn
+    image = Image.open(io.BytesIO(drawn)).convert("RGB")
     assert image.size == (595, round(HEIGHT))
     assert image.getpixel((70, 188)) != image.getpixel((70, 150))
     yellow = [image.getpixel((x, 181)) for x in (90, 200)]

@@ -281,14 +281,16 @@ def test_white_and_clipped_ink_is_not_seen_and_a_drawing_in_a_form_is_one_with_i
 
 
 def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
-    def line(words, x0, x1, top, size=10.0):
-        span = Span(text=words, x0=x0, x1=x1, size=size)
+    def line(words, x0, x1, top, *, size=10.0, inked=1.0):
+        span = Span(text=words, x0=x0, x1=x0 + inked * (x1 - x0), size=size)
         return Line(text=words, x0=x0, x1=x1, top=top, bottom=top + size, spans=(span,))
 
     titles = [line("A title over the whole page", 50, 450, top, size=20.0) for top in (20, 60)]
-    column = [line("words of a paragraph set in lines", 60 + n, 260 + n, 100 + 12 * n) for n in range(9)]
+    column = [line("words of a paragraph", 60 + n, 260 + n, 100 + 12 * n) for n in range(9)]
     assert running_text([titles[0], *column], 595.0)[1:] == [True] * 9
     assert running_text([*titles, *column[:8]], 595.0)[2:] == [False] * 8
+    labels = [line("labels along an axis", 60 + n, 260 + n, 100 + 12 * n, inked=0.7) for n in range(9)]
+    assert running_text(labels, 595.0) == [False] * 9
 
 
 def region(x: float = 100, y: float = 300, content: int = 1) -> Region:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.formatting import Fidelity, FidelityOptions, FidelityReport, align, fidelity, markdown_words, source_words
-from catena.formatting.fidelity_check import Fault, PageFidelity
+from catena.formatting.fidelity_check import Fault, PageFidelity, wholesale
 
 SOURCE, _answer = cases_of("cases_fidelity.txt")[0].values
 ANSWER = f"{_answer}\n"
@@ -46,6 +46,22 @@ def test_order_is_the_share_that_is_not_moved() -> None:
     found = fidelity("one two three four five six", "four five six one two three")
     assert (found.recall, found.precision, found.order) == (1.0, 1.0, 0.5)
     assert [fault.kind for fault in found.faults] == ["order"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "shares"),  # in percent: recall, precision, recall of the values, length
+    [
+        ("refusal", "19 59 49 49"),
+        ("translation", "39 97 70 50"),
+        ("summary", "20 59 49 49, 19 60 49 49, 19 59 50 49, 19 59 60 49, 19 59 49 50"),  # no refusal
+        ("summary", "40 97 80 50, 39 97 69 50, 39 97 70 49, 74 97 99 74"),  # no translation
+        ("", "75 97 99 74, 74 98 99 74, 74 97 99 75"),
+    ],
+)
+def test_an_answer_that_says_something_else_is_named_by_its_shares(kind, shares) -> None:
+    for each in shares.split(", "):
+        fault = wholesale(*(int(share) / 100 for share in each.split()))
+        assert (fault.kind if fault else "") == kind, each
 
 
 # --- what is allowed -------------------------------------------------------------------------------------------

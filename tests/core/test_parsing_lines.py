@@ -179,7 +179,11 @@ def test_a_point_5_right_of_and_7_above_the_lower_left_corner(rotation: int, siz
 
 
 @pytest.mark.parametrize(
-    "box", [(0, 0, 0, 10), (5, 0, 1, 9), (0, 0, 9, 2e6), (math.nan, 0, 9, 9), (0, math.inf, 9, 9)]
+    "box",
+    [
+        *((0, 0, 0, 9), (0, 0, 9, 0), (5, 0, 1, 9), (0, 0, 2e6, 9), (0, 0, 9, 2e6)),
+        *((math.nan, 0, 9, 9), (0, math.inf, 9, 9)),
+    ],
 )
 def test_a_box_that_says_nothing_is_a_letter_page(box: tuple[float, float, float, float]) -> None:
     width, height, frame = page_frame(box, 0)

@@ -125,6 +125,14 @@ def vertical(canvas: Canvas) -> None:
     canvas.restoreState()
 
 
+def upside_down(canvas: Canvas) -> None:
+    canvas.saveState()
+    canvas.rotate(180)
+    canvas.drawString(-300, 50 - HEIGHT, "margin")
+    canvas.restoreState()
+
+
+REACHING = [words("half ", font="Times-Italic"), words("of it", x=93.7)]
 RAISED = [words("as in E = mc"), words("2", x=144, y=95, size=8), words("and so on", x=156)]
 LEFTS = (72, 200, 320)
 
@@ -136,6 +144,8 @@ LEFTS = (72, 200, 320)
         pytest.param([words("\u2022", x=60, font="Symbol"), words("an item", x=75)], "\u2022 an item", id="symbol"),
         pytest.param(RAISED, "as in E = mc2 and so on", id="a raised number stays on its line"),
         pytest.param([vertical, words("body")], "body\nmargin", id="vertical text comes last"),
+        pytest.param([upside_down, words("body")], "body\nmargin", id="text that is upside down comes last"),
+        pytest.param(REACHING, "half of it", id="a glyph that reaches over the space behind it"),
         pytest.param([words("so"), words("so", x=72.3), words("so", y=130)], "so\nso", id="what is printed twice"),
     ],
 )
@@ -250,6 +260,7 @@ def test_every_kind_of_destination_gives_its_page_and_its_height(engine: Engine)
         for number, fit in enumerate(fits):
             above = writer.add_outline_item(title=f"item {number}", page_number=number % 2, fit=fit)
             writer.add_outline_item(title="below", page_number=1, parent=above, fit=Fit.xyz(0, -5, 0))
+        writer.pages[0].rotate(360)  # as it was
         writer.pages[1].rotate(180)
 
     data = rewritten(pdf(words("one"), words("two")), mark)

@@ -294,7 +294,7 @@ def test_what_is_indexed_does_not_depend_on_the_number_of_workers(
 
 def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
     limits = Limits(seconds=10, seconds_per_page=2)
-    clock, begun = FileClock(limits), time.monotonic()
+    clock, begun = FileClock(limits, 0), time.monotonic()
     assert clock.due == pytest.approx(begun + 10, abs=1)
     clock.heard({"event": "start", "pages": 1_000})
     assert clock.due == pytest.approx(begun + 10, abs=1)  # of the first page
@@ -306,7 +306,7 @@ def test_the_time_of_a_file_grows_with_its_pages_and_ends() -> None:
     assert clock.is_over
     what = "it was not read within 2010 s (10 s, and 2 s for each of its 1000 pages)"
     assert clock.told() == (what, "a higher Limits(seconds_per_page=...)")
-    text_file = FileClock(limits, size=1_000_000)
+    text_file = FileClock(limits, 1_000_000)
     text_file.heard({"event": "long"})
     assert text_file.due == pytest.approx(begun + 50, abs=1)
 

@@ -359,7 +359,7 @@ class _Writer:
         heading = next((frame for frame in reversed(self._frames[-3:]) if frame.kind == "argument"), None)
         if self._pictures:
             self._captions[-1].append(f"[{key}]")
-        elif self._just_headed and not "".join(self._words[-1]).strip():
+        elif self._just_headed and not "".join(map("".join, self._words)).strip():
             self.labels[key] = self._just_headed[:_LONGEST_REFERENCE]
         elif heading is None:
             self._words[-1].append(f"[{key}]")

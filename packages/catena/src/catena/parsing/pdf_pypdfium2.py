@@ -361,7 +361,7 @@ def page_runs(textpage: Any, base: Matrix) -> list[Run]:
     A call into PDFium costs more than what it computes. Boxes are asked for the ends of each word only; font, size
     and colour once for each text object.
     """
-    handle = ctypes.cast(textpage.raw, ctypes.c_void_p).value or 0
+    handle = ctypes.addressof(textpage.raw.contents)
     text = _text(textpage.raw)
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     inked: NDArray[np.bool_] = ~_SPACE[np.minimum(codes, len(_SPACE) - 1)]

@@ -42,7 +42,7 @@ class FileClock:
         due: when the time is up, in seconds of `time.monotonic`.
     """
 
-    def __init__(self, limits: Limits, size: int = 0) -> None:
+    def __init__(self, limits: Limits, size: int) -> None:
         self._limits, self._size, self._begun = limits, size, monotonic()
         self._whole = self._step = limits.seconds
         self._pages = 0

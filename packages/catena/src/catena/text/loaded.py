@@ -156,9 +156,11 @@ def joined_pages(texts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) ->
 def _joined(
     name: str, places: Sequence[int], texts: Sequence[str], metadata: Sequence[Mapping[str, Any]]
 ) -> JoinedPages:
-    told = [page_of(metadata[place]) for place in places]
-    numbers = dict(zip(places, (n for n in told if n is not None), strict=False)) if None not in told else {}
-    places = sorted(places, key=numbers.__getitem__) if numbers else places
+    numbers = {place: number for place in places if (number := page_of(metadata[place])) is not None}
+    if len(numbers) == len(places):
+        places = sorted(places, key=numbers.__getitem__)
+    else:
+        numbers = {}
     starts: list[int] = []
     labels: list[str] = []
     length = 0
