@@ -93,6 +93,24 @@ def sentence_model() -> Any:
     return pytest.importorskip("sentence_transformers").SentenceTransformer(path, device="cpu")
 
 
+@pytest.fixture
+def loop() -> Iterator[None]:
+    """Give the thread an event loop: where there is none, LlamaIndex makes one and leaves it open."""
+    made = asyncio.new_event_loop()
+    asyncio.set_event_loop(made)
+    yield
+    made.close()
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture(params=["LangChain", "LlamaIndex"])
+def face(request: pytest.FixtureRequest, loop: None) -> Any:
+    """How LangChain's adapter is called, then LlamaIndex's."""
+    from adapter_faces import FACES
+
+    return next(face for face in FACES if face.name == request.param)
+
+
 def pytest_recording_configure(config: pytest.Config, vcr: Any) -> None:
     """Compare methods without case: aiohttp is given "post" by Voyage's SDK, and writes it large itself."""
     vcr.register_matcher("method", lambda one, other: one.method.upper() == other.method.upper())
