@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from retrieval_cases import chunk
 from typer.testing import CliRunner
 from written_rows import write_rows
 
 from catena.evaluation import spans_of
-from catena.model import Chunk, EvaluationError, Hit, Ranking, Scale
-from catena.retrieval import ScoreFusion, weighted_sum
+from catena.model import EvaluationError
 from catena.testing.fakes import AngleEmbedder
 from catena_bench import views_retrievers
 from catena_bench.cli import app
-from catena_bench.views import Results, by_score, figures
+from catena_bench.views import Results, figures
 from catena_bench.views_data import METHODS, AskedDocument, read_asked_documents, word_pieces
 from catena_bench.views_retrievers import Dense
 
@@ -117,22 +111,6 @@ def test_the_figures_of_a_ranking_by_hand(asked: AskedDocument) -> None:
     assert [found[f"tokens{budget}"] for budget in (250, 500, 1000, 2000)] == [
         25 * sum(sum(tokens[: n + 1]) <= budget for n in range(4)) for budget in (250, 500, 1000, 2000)
     ]
-
-
-def ranking_of(chunks: Sequence[Chunk], scores: Sequence[float]) -> Ranking:
-    return Ranking(tuple(Hit(*each) for each in zip(chunks, map(float, scores), strict=True)), Scale.SIMILARITY)
-
-
-@given(st.lists(st.tuples(st.floats(0, 30), st.floats(-1, 1), st.floats(0, 30)), min_size=1, max_size=9))
-def test_fusion_in_arrays_is_the_librarys(rows: list[tuple[float, float, float]]) -> None:
-    chunks = [chunk(f"c{n}", start=n, position=n) for n in range(len(rows))]
-    words, cosines, passages = (np.array([column]) for column in zip(*rows, strict=True))
-    how = replace(ScoreFusion.hiqa(alpha=0.6, beta=0.0), passages=0.3)
-    routes = {"lexical": words, "dense": cosines, "passages": passages}
-    rankings = {name: ranking_of(chunks, scores[0]) for name, scores in routes.items()}
-    fused = by_score(words, cosines, passages, how)[0]
-    expected = {hit.chunk.id: hit.score for hit in weighted_sum(rankings, how.parts()).hits}
-    assert [expected[each.id] for each in chunks] == pytest.approx(list(fused))
 
 
 def test_only_what_may_be_truncated_is() -> None:

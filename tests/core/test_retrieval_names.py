@@ -102,6 +102,22 @@ def test_a_product_that_others_mention_or_list_is_still_a_name(tmp_path) -> None
         assert (found.known, found.properties) == ((Name("hx 200", ("a",)),), ())
 
 
+def test_a_section_that_a_name_heads_belongs_to_its_share(tmp_path) -> None:
+    report = (
+        "# Survey\n\n## HX-200\n\nSeals failed in salt.\n\n## HX-2000\n\nSeals failed, as of the HX-200, in salt.\n"
+    )
+    with Library.open(tmp_path / "library") as library:
+        library.add(Document(id="a", text=MANUAL.format(title="HX-200", clock=1, ram=2), title="HX-200"))
+        library.add(Document(id="b", text=report, title="Survey"))
+        (name,) = library.store.names(FindNames(query="seals of the HX-200")).known
+        assert [library.store.chunk(each).path for each in name.headed] == [("Survey", "HX-200")]
+        first, *others = library.search("Why did seals of the HX-200 fail?", k=9, routes=("lexical", "dense")).hits
+        assert (first.chunk.id, first.provenance[-1].view) == (name.headed[0], "hx 200")
+        assert "HX-2000" not in {each.chunk.path[-1] for each in others if each.provenance[-1].route == "name"}
+        where = {"document_id": "a"}
+        assert {each.chunk.document_id for each in library.search("seals of the HX-200", where=where).hits} == {"a"}
+
+
 def test_names_follow_what_is_added_and_deleted(tmp_path) -> None:
     with Library.open(tmp_path / "library") as library:
         assert library.search("HX-200").unknown == (Unknown("HX-200"),)

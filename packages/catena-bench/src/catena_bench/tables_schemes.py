@@ -257,8 +257,9 @@ def _shipped(material: TableMaterial, dense: Retriever) -> Results:
     """Rank sections as Catena does: by all their words, their best passage's words and its meaning."""
     asked, bm25 = material.asked, KNOWN["bm25"]()
     words, passages = views_data.sections_headed(asked), views_data.best_passage(asked)
-    fused = by_score(_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
-    return Results(ranked=ranked_spans(fused, material.chunks[SECTIONS], DEEPEST))
+    scores = (_scores(asked, words, bm25), _scores(asked, passages, dense), _scores(asked, passages, bm25))
+    sections = material.chunks[SECTIONS]
+    return Results(ranked=ranked_spans(by_score(sections, *scores), sections, DEEPEST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from catena import Chunk, Hit, Ranking, Scale, ScoreFusion, Services, evaluation, retrieval
+from catena import Chunk, Hit, Ranking, Scale, Services, evaluation, retrieval
 from catena import run as drive
 from catena.effects import Embedder
 from catena.enrichment import Keywords, StaticEmbedder, Summaries, make_views
@@ -64,24 +64,17 @@ def best_text(scores: Scores, units: Units) -> Scores:
     return best
 
 
-def by_score(lexical: Scores, cosines: Scores, passages: Scores | None = None, how: ScoreFusion = FUSION) -> Scores:
-    """Return the library's fusion by score of whole rankings, without critical terms.
-
-    `alpha (1 + cos) / 2 + (1 - alpha) r`, r the BM25 over the best BM25 of the question, of whole texts or, in the
-    share that the fusion says, of best passages: as `catena.retrieval.fusion.ScoreFusion`.
-    """
-    words = _of_best(lexical)
-    if passages is not None:
-        words = (1 - how.passages) * words + how.passages * _of_best(passages)
-    near = np.where(np.isfinite(cosines), (1 + cosines) / 2, 0.0)
-    alpha = how.parts()["dense"][0]
-    return alpha * near + (1 - alpha) * words
-
-
-def _of_best(lexical: Scores) -> Scores:
-    words = np.maximum(np.where(np.isfinite(lexical), lexical, 0.0), 0.0)
-    best = words.max(axis=1, keepdims=True, initial=0.0)
-    return words / np.where(best > 0, best, 1.0)
+def by_score(chunks: Sequence[Chunk], lexical: Scores, cosines: Scores, passages: Scores | None = None) -> Scores:
+    """Return the library's fusion by score, of whole texts or of best passages, too; -inf where nothing was found."""
+    how = FUSION if passages is not None else replace(FUSION, passages=0.0)
+    routes = {"lexical": lexical, "dense": cosines, **({} if passages is None else {"passages": passages})}
+    number_of = {chunk.id: number for number, chunk in enumerate(chunks)}
+    fused = np.full(lexical.shape, -np.inf)
+    for question, row in enumerate(fused):
+        rankings = {name: ranking(scores[question], chunks) for name, scores in routes.items()}
+        for hit in retrieval.weighted_sum(rankings, how.parts(rankings)).hits:
+            row[number_of[hit.chunk.id]] = hit.score
+    return fused
 
 
 def by_rank(*several: Scores) -> Scores:
@@ -373,13 +366,15 @@ def _of_document(asked: AskedDocument, engines: Sequence[Retriever], tell: Tell)
         tell(f"{asked.name}: {method}")
         error = evaluation.chunking_error(evaluation.spans_of(of_method.chunks), evidence, asked.document.text)
         measured[f"chunking_error.{method}"] = PERCENT * error
-        scores[method] = with_fused(_scores(asked, of_method, _fast(engines) if method in LEFT_OUT else engines))
+        scores[method] = with_fused(
+            of_method.chunks, _scores(asked, of_method, _fast(engines) if method in LEFT_OUT else engines)
+        )
         for retriever, matrix in scores[method].items():
             measured |= _told(asked, f"{retriever}.{method}", Results(ranked=ranked_spans(matrix, of_method.chunks)))
     tell(f"{asked.name}: default")
     measured |= _default(asked, scores, sections, engines)
     tell(f"{asked.name}: views")
-    raw = with_fused({name: _own_text(name, scores) for name in scores["sections"]})
+    raw = with_fused(sections, {name: _own_text(name, scores) for name in scores["sections"]})
     measured |= _views(asked, "views", raw, sections, engines, ablated=True)
     for method in WITH_VIEWS:
         measured |= _views(asked, f"{method}_views", scores[method], units[method].chunks, _fast(engines))
@@ -406,11 +401,11 @@ def _told(asked: AskedDocument, name: str, results: Results) -> dict[str, float]
     return {f"{name}.{key}": value for key, value in figures(asked, results).items()}
 
 
-def with_fused(single: OfRetrievers, passages: Scores | None = None) -> dict[str, Scores]:
+def with_fused(chunks: Sequence[Chunk], single: OfRetrievers, passages: Scores | None = None) -> dict[str, Scores]:
     """Add the library's words fused with each embedding: "fused_static" and, where it is there, "fused_minilm"."""
     alone = {name: scores for name, scores in single.items() if not name.startswith(FUSED)}
     dense = [name for name in alone if name not in LEXICAL]
-    return {**alone, **{f"{FUSED}{name}": by_score(alone[OURS], alone[name], passages) for name in dense}}
+    return {**alone, **{f"{FUSED}{name}": by_score(chunks, alone[OURS], alone[name], passages) for name in dense}}
 
 
 def _own_text(retriever: str, scores: Mapping[str, OfRetrievers]) -> Scores:
@@ -427,7 +422,7 @@ def _default(
     """Return the figures of what Catena ships, and of each of its routes alone."""
     embedders = {engine.name: engine for engine in engines if isinstance(engine, Dense)}
     single = {name: _own_text(name, scores) for name in (OURS, *embedders)}
-    shipped = with_fused(single, scores["passages"][OURS])
+    shipped = with_fused(sections, single, scores["passages"][OURS])
     measured: dict[str, float] = {}
     for retriever, matrix in shipped.items():
         embedder = embedders.get(retriever.removeprefix(FUSED))
@@ -451,7 +446,10 @@ def _views(
     ablated: bool = False,
 ) -> dict[str, float]:
     """Return the figures of the rules over the chunks' own text, keywords and summaries."""
-    made = {kind: with_fused(_scores(asked, units, engines)) for kind, units in offline_views(asked, chunks).items()}
+    made = {
+        kind: with_fused(chunks, _scores(asked, units, engines))
+        for kind, units in offline_views(asked, chunks).items()
+    }
     measured: dict[str, float] = {}
     for retriever in made[KEYWORDS]:
         of_kinds = {RAW: raw[retriever], **{kind: scores[retriever] for kind, scores in made.items()}}

@@ -128,6 +128,7 @@ class Search:
     where: Where | None = None
     among: tuple[str, ...] | None = None  # rank these chunks (ids) and no others
     documents: tuple[str, ...] | None = None  # rank chunks of these documents (ids); asked only of a store with names
+    besides: tuple[str, ...] = ()  # and these chunks (ids), where `documents` are given
     purpose: str = field(default="search", compare=False)
     waited_for: ClassVar[bool] = True
 

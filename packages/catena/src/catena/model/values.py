@@ -565,10 +565,16 @@ NO_DOCUMENTS = "it holds no documents"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name of documents that a question says, normalised, and the ids of the documents that bear it."""
+    """A name of documents that a question says, normalised.
+
+    Attributes:
+        documents: ids of those that bear it.
+        headed: ids of chunks of others that stand under a heading with the name.
+    """
 
     text: str
     documents: tuple[str, ...]
+    headed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

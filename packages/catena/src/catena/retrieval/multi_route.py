@@ -55,9 +55,9 @@ def retrieve(
     so that every candidate has all its parts; then the formula of `ScoreFusion` is exact for each of them.
 
     Where a question says names of documents (their titles, codes in them, or what else tells them from their
-    neighbours), each name gets its share: a ranking within its documents by what the question asks besides the names.
-    The shares and the ranking over everything take turns; so "which has more RAM, A or B" finds A's
-    page and B's, and a passage that does not say whose it is keeps its place.
+    neighbours), each name gets its share: a ranking within its documents, and sections of others that it heads, by
+    what the question asks besides the names. The shares and the ranking over everything take turns; so "which has
+    more RAM, A or B" finds A's page and B's, and a passage that does not say whose it is keeps its place.
 
     A name that the question says and no passage prints comes back in `Ranking.unknown`.
 
@@ -191,7 +191,8 @@ def _fused(query: str, table: Mapping[str, Route], scope: Scope) -> Step[Ranking
 
 def _searched(route: Step[Search], scope: Scope) -> Step[tuple[Search, Ranking]]:
     """Return the route's request and the ranking that answers it."""
-    request = replace((yield from route), k=scope.depth, where=scope.where, documents=scope.documents)
+    of_scope = {"where": scope.where, "documents": scope.documents, "besides": scope.besides}
+    request = replace((yield from route), k=scope.depth, **of_scope)
     return request, (yield from _answered(request))
 
 
@@ -225,13 +226,13 @@ def completed(
 
 
 def _shares(query: str, names: Sequence[Name], table: Mapping[str, Route], scope: Scope) -> Step[dict[str, Ranking]]:
-    """Return for each name the ranking of its documents by what the question asks besides the names.
+    """Return for each name the ranking of its documents, and of sections that it heads, by what else is asked.
 
     A share that fails is left out: the general ranking said already what failed.
     """
     rest = without(query, (name.text for name in names))
     if not says_more(rest):
         rest = query
-    steps = [_fused(rest, table, replace(scope, documents=name.documents)) for name in names]
+    steps = [_fused(rest, table, replace(scope, documents=name.documents, besides=name.headed)) for name in names]
     results = yield from together(steps)
     return {name.text: result for name, result in zip(names, results, strict=True) if isinstance(result, Ranking)}

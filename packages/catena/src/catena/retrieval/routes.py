@@ -138,6 +138,7 @@ class Scope:
     fusion: Fusion
     on_route_error: OnRouteError
     documents: tuple[str, ...] | None = None
+    besides: tuple[str, ...] = ()
 
 
 def side_by_side(

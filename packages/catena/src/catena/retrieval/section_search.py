@@ -22,8 +22,8 @@ from catena.structure import PASSAGE
 SECTION_ROUTES = ("lexical", "dense", "keyword", "passages")
 """The routes of long chunks: all their words, those of their best passage, its meaning, and names."""
 
-SECTION_FUSION = replace(ScoreFusion.hiqa(alpha=0.5), passages=0.5)
-"""Meaning and words count alike, and of the words the whole and its best passage; see docs/decisions/0028."""
+SECTION_FUSION = replace(ScoreFusion.hiqa(), alpha=None, passages=0.75)
+"""Of the words mostly those of the best passage; meaning counts as each question decides. See docs/decisions/0028."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_CARRYING = (
+    "SELECT DISTINCT chunks.id, json_extract(body, '$[4]') FROM terms JOIN chunks USING (chunk)"
+    " JOIN documents USING (doc) WHERE term = ? AND documents.id NOT IN (SELECT value FROM json_each(?)) ORDER BY 1"
+)  # chunks with a term, and their headings
 _FEW = 1_000  # up to so many allowed chunks no others are read
 _CARRIERS = "SELECT chunk, count(*) FROM terms WHERE term IN (SELECT value FROM json_each(?))"
 _CARRIERS_AMONG = f"{_CARRIERS} AND chunk IN (SELECT value FROM json_each(?))"
@@ -96,6 +100,7 @@ class DocumentNameSearch:
         self._terms = "\n".join(terms)
         self._unspaced = frozenset(map(unspaced, terms))
         self._properties: dict[str, bool] = {}
+        self._headings: dict[Name, tuple[str, ...]] = {}
 
     def find(self, connection: sqlite3.Connection, request: FindNames, printed: Printed) -> NamesFound:
         """Return the documents that a question names, and what looks like a name but is none."""
@@ -106,7 +111,18 @@ class DocumentNameSearch:
             is_term=self._is_term,
             is_property=partial(self._is_property, connection),
         )
-        return replace(found, parts=tuple(self._parts(request, found, printed)))
+        known = tuple(replace(name, headed=self._headed(connection, name)) for name in found.known)
+        return replace(found, known=known, parts=tuple(self._parts(request, found, printed)))
+
+    def _headed(self, connection: sqlite3.Connection, name: Name) -> tuple[str, ...]:
+        """Return the ids of the chunks of documents without a name that stand under a heading with it."""
+        if name not in self._headings:
+            rows = connection.execute(_CARRYING, (name.text, json.dumps(name.documents)))
+            matcher = TermMatcher([name.text])
+            self._headings[name] = tuple(
+                chunk_id for chunk_id, path in rows if matcher.all_in("\n".join(json.loads(path)))
+            )
+        return self._headings[name]
 
     def _parts(self, request: FindNames, found: NamesFound, printed: Printed) -> Iterator[Name]:
         """Yield the parts of headers that a question says and that tell, first where they are of its periods."""

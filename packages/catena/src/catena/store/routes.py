@@ -383,7 +383,8 @@ class Routes:
         if request.among is not None:
             limits.append(self._keys_of(connection, state, request.among))
         if request.documents is not None:
-            limits.append(_keys(connection, state, _OF_DOCUMENTS, request.documents))
+            of_documents = _keys(connection, state, _OF_DOCUMENTS, request.documents)
+            limits.append(np.union1d(of_documents, self._keys_of(connection, state, request.besides)))
         return reduce(np.intersect1d, limits) if limits else None
 
     def _keys_of(self, connection: sqlite3.Connection, state: State, ids: Sequence[str]) -> NDArray[np.int64]:
