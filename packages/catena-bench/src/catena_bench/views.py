@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -41,7 +41,6 @@ from catena_bench.views_retrievers import Dense, Retriever, Scores, retrievers
 
 DEPTH = 100  # chunks of a ranking: more than any cutoff or budget of the figures reads
 RRF = 60.0
-FUSION = retrieval.SECTION_FUSION
 
 
 CUTOFFS = (1.5, 3, 5, 10)  # the paper's k
@@ -66,7 +65,7 @@ def best_text(scores: Scores, units: Units) -> Scores:
 
 def by_score(chunks: Sequence[Chunk], lexical: Scores, cosines: Scores, passages: Scores | None = None) -> Scores:
     """Return the library's fusion by score, of whole texts or of best passages, too; -inf where nothing was found."""
-    how = FUSION if passages is not None else replace(FUSION, passages=0.0)
+    how = retrieval.ScoreFusion() if passages is None else retrieval.SECTION_FUSION
     routes = {"lexical": lexical, "dense": cosines, **({} if passages is None else {"passages": passages})}
     number_of = {chunk.id: number for number, chunk in enumerate(chunks)}
     fused = np.full(lexical.shape, -np.inf)

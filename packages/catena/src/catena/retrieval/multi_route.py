@@ -191,8 +191,8 @@ def _fused(query: str, table: Mapping[str, Route], scope: Scope) -> Step[Ranking
 
 def _searched(route: Step[Search], scope: Scope) -> Step[tuple[Search, Ranking]]:
     """Return the route's request and the ranking that answers it."""
-    of_scope = {"where": scope.where, "documents": scope.documents, "besides": scope.besides}
-    request = replace((yield from route), k=scope.depth, **of_scope)
+    asked = yield from route
+    request = replace(asked, k=scope.depth, where=scope.where, documents=scope.documents, besides=scope.besides)
     return request, (yield from _answered(request))
 
 

@@ -41,7 +41,7 @@ class ViewSearch:
     views: tuple[str, ...] = ("headed", "keywords", "summary")
     rule: ViewRule = field(default_factory=PaperQuota)
     routes: tuple[str, ...] = ("dense", "lexical")
-    fusion: Fusion = field(default_factory=partial(ScoreFusion.hiqa, alpha=0.5))
+    fusion: Fusion = field(default_factory=ScoreFusion)
     on_view_error: OnViewError = "degrade"
 
     def __post_init__(self) -> None:
