@@ -6,7 +6,7 @@ import gzip
 import json
 from collections import defaultdict
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -119,6 +119,13 @@ def test_sections_tile_the_text_and_whatever_is_called_contents(text: str, media
 @example(["- a", "b", "```", "", "x"])
 def test_the_scanner_finds_the_blocks_that_markdown_it_finds(lines: list[str]) -> None:
     assert shapes(_Scanner(lines).scan()) == shapes(parse_blocks(lines))
+
+
+@pytest.mark.parametrize("between", [[], [""]], ids=["next", "apart"])
+def test_of_any_two_lines_the_scanner_makes_what_markdown_it_makes(between: list[str]) -> None:
+    for one, other in product(LINES, repeat=2):
+        lines = [one, *between, other, "text"]
+        assert shapes(_Scanner(lines).scan()) == shapes(parse_blocks(lines)), lines
 
 
 HOSTILE = ["# h\n" * 20_000, ">" * 100_000, "- " * 50_000, "a" * 1_000_000, "#" + " " * 100_000 + "x"]

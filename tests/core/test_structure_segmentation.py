@@ -356,7 +356,9 @@ def test_a_window_that_fails_is_divided_at_headings_or_lines_and_its_neighbours_
     assert [each.what for each in found.degraded] == ["segmentation of lines 20 to 44"]
     assert [section.title for section in found.sections] == ["Part 0", "Broken", "Also", "Part 45"]
     assert found.generated == {0, 3}
-    found = segmented(LINES, lambda request: '[{"title": "a", "start": 500, "end": 900}]', fallback=105)
+    llm = FakeLLM(lambda request: '[{"title": "a", "start": 500, "end": 900}]')
+    found = asking(llm, LINES, fallback=105)
+    assert len(llm.calls) == 2  # it is asked once more
     assert "none of its sections lies in lines 0 to 39" in found.degraded[0].why
     assert (starts(found), found.sections[1].title) == ([0, 14, 28], "014 is a line.")
 
@@ -429,9 +431,9 @@ def test_a_repair_says_what_was_and_what_became():
 
 
 def test_too_many_sections_are_joined_by_bands_of_equal_height():
-    """10 lines in 2 bands: middles 0.5, 1.5, 4.5, 8.5; the longest gives its title; a middle on a border is below."""
-    repaired = repair(raw(("a", 0), ("b", 1), ("c", 2), ("d", 7)), 0, 9, most_sections=2)
-    assert repaired.sections == (LineSection("c", 0, 6, 2), LineSection("d", 7, 9, 3))
+    """10 lines in 2 bands: middles 0, 2, 4.5, 8; the longest gives its title; a middle on a border is below."""
+    repaired = repair(raw(("a", 0), ("b", 1), ("c", 4), ("d", 7)), 0, 9, most_sections=2)
+    assert repaired.sections == (LineSection("b", 0, 3, 1), LineSection("c", 4, 9, 2))
     assert kinds(repaired) == ["too_many"]
     on_the_border = repair(raw(("a", 100), ("b", 104), ("c", 106)), 100, 109, most_sections=2)
     assert lines(on_the_border) == [(100, 103), (104, 109)]

@@ -442,23 +442,20 @@ def align(
 
 
 def _lines(text: str, blocks: Sequence[Block], media_type: str, ends: Set[str]) -> Iterator[_TitlePlace]:
-    """Yield the lines of paragraphs and list items that end as a title does, and whole paragraphs of a few lines."""
+    """Yield the first lines of paragraphs and list items, one to three, that end as a title does; in plain text all."""
     for block in blocks:
         if block.kind not in {"paragraph", "item"}:
             continue
         lines, starts = split_lines(text[block.start : block.end])
         stops = [offset + len(line) for line, offset in zip(lines, starts, strict=False)]
-        first_only = media_type != PLAIN
-        for index in range(1 if first_only else len(lines)):
-            for last in range(index, min(index + (3 if first_only else 2), len(lines))):
+        for index in range(len(lines) if media_type == PLAIN else 1):
+            for last, line in enumerate(lines[index : index + 3], index):
                 start, end = block.start + starts[index], block.start + stops[last]
-                whole = last - index + 1 == len(lines)
-                if end - start > _LONGEST or _end(lines[last]) not in ends:
-                    continue
-                if whole or last == index or not first_only:
+                if end - start <= _LONGEST and _end(line) in ends:
                     title = plain_title(" ".join(lines[index : last + 1]))
                     heading = SectionHeading(start, next_line(text, end), 0, title)
-                    yield _TitlePlace(heading, numbered_title(title), whole and block.kind == "paragraph")
+                    whole = block.kind == "paragraph" and (start, end) == (block.start, block.end)
+                    yield _TitlePlace(heading, numbered_title(title), whole)
 
 
 def _end(title: str) -> str:

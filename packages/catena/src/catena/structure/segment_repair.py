@@ -31,8 +31,7 @@ RepairKind: TypeAlias = Literal[
     "empty",  # nothing was left
 ]
 LEFT_OUT = "left out"
-_SHOWN = 80  # characters of a value in a report
-_LONGEST_NUMBER = 10_000  # bits
+_SHOWN = 80  # characters of a value in a report, or bits of a number
 _TITLES = ("title", "section_title", "name", "heading")
 _STARTS = ("start", "start_index", "start_line", "first_line", "first")
 _ENDS = ("end", "end_index", "end_line", "last_line", "last")
@@ -223,7 +222,7 @@ def read_number(value: Any) -> int | None:
 
 
 def _clipped(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:  # Python refuses to print these
+    if isinstance(value, int) and value.bit_length() > _SHOWN:  # Python refuses to print the longest
         return f"a number of {value.bit_length()} bits"
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
@@ -426,8 +425,7 @@ def _titled(given: Any, place: int | None, untitled: Callable[[], str], longest:
     title = clean_title(text, longest) if isinstance(text, str) else ""
     title = title or clean_title(untitled(), longest) or "Untitled"
     if place is not None and title != given:
-        was = f"{given[:longest]}…" if isinstance(given, str) and len(given) > longest + 1 else given
-        note("title", place, _described(was), repr(title))
+        note("title", place, _clipped(_described(given)), repr(title))
     return title
 
 
