@@ -354,6 +354,7 @@ def test_ties_go_to_the_lowest_start_then_the_shortest_then_the_lowest_query() -
     assert spans(greedy(track([[0.0, 0.5, 0.0]]), limits(3, 1 + 2))) == [(0, 2), (2, 3)]
     for select in (partial(greedy, joint=True), optimal):
         assert select(track([[0.5], [0.5]]), limits(1, 1))[0].query == 0
+    assert spans(optimal(track([[0.25] * 3]), limits(2, 3))) == [(0, 2), (2, 3)]  # as greedy has it
     joint = greedy(track([[-1, 0.5, -1], [0.5, -1, -1]]), limits(1, 1), joint=True)
     assert [(pick.start, pick.query) for pick in joint] == [(0, 1)]  # the start counts before the query
     shorter = greedy(track([[0.25, 0.25], [0.5, -1]]), limits(2, 1 + 1), joint=True)[0]

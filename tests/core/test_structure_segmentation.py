@@ -180,6 +180,8 @@ def test_a_section_longer_than_a_window_goes_on_under_its_title():
         return json.dumps([{"title": title[1] if title else "Everything", "start": asked(request)[0]}])
 
     assert [section.title for section in segmented(LINES, reply, window=150, wrap=30).sections] == ["Everything"]
+    many = [len(segmented(LINES, every(1), min_section=least).sections) for least in (99, 100, 101)]
+    assert many == [7, 6, 6]  # 600 characters
     closed = segmented(LINES, every(10), **WINDOWS)
     assert [section.title for section in closed.sections] == ["Part 0", "Part 10", "Part 20", "Part 30"]
 
@@ -274,6 +276,9 @@ def test_a_large_table_is_shown_by_its_ends_and_no_line_ends_the_part_of_the_lin
     check_tiles(text, asking(llm, text, min_section=0).sections)
     (call,) = llm.calls
     assert (len(call.prompt) < 6_000, call.prompt.count("</lines>")) == (True, 1)
+    llm, table = FakeLLM(every(2)), "| a | b |\n|---|---|\n" + "| some | cell |\n" * 10
+    asking(llm, f"Before.\n\n{table}", min_section=0, window=160, wrap=30)
+    assert f"[2] {table[:60]} … {table[-20:]}" in llm.calls[0].prompt  # half a window
 
 
 # Laws.
@@ -361,6 +366,7 @@ def test_a_window_that_fails_is_divided_at_headings_or_lines_and_its_neighbours_
     assert len(llm.calls) == 2  # it is asked once more
     assert "none of its sections lies in lines 0 to 39" in found.degraded[0].why
     assert (starts(found), found.sections[1].title) == ([0, 14, 28], "014 is a line.")
+    check_tiles(LINES, found.sections)
 
 
 def test_a_service_out_of_reach_is_not_asked_again():
@@ -385,7 +391,7 @@ def test_failures_are_raised_where_the_caller_wants_that(mode: str) -> None:
 def test_a_dry_run_counts_the_windows():
     step = segment_with_llm(document(LINES * 5), SegmentOptions(window=300, wrap=30))
     found = plan(step, Services(llm=FakeLLM()), stand_ins=PLANNED_ANSWERS)
-    assert (found.stopped_by, 10 <= found.total.calls <= 13) == ("", True)
+    assert (found.stopped_by, found.total.calls) == ("", 13)  # of 20 lines, each again the last 4 of the one before
 
 
 # Answers with line numbers: found in a reply, re-based, put right, and every repair reported.
@@ -428,6 +434,11 @@ def test_a_repair_says_what_was_and_what_became():
     assert pickle.loads(pickle.dumps(repaired)) == repaired
     (told,) = repair(raw(("a", 0, 7), ("b", 6, 9)), 0, 9).repairs
     assert (told.section, told.was, told.became) == (0, "lines 0 to 7", "end 5")
+    for given, shown in (
+        ("x" * 78, f"start '{'x' * 78}'"), ("x" * 79, f"start '{'x' * 78}…"),
+        (2**80 - 1, "lines 1208925819614629174706175 to 9"), (2**80, "lines a number of 81 bits to 9"),
+    ):  # fmt: skip
+        assert repair(raw(("a", given, 9)), 0, 9).repairs[0].was == shown
 
 
 def test_too_many_sections_are_joined_by_bands_of_equal_height():

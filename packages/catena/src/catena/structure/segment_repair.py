@@ -233,7 +233,8 @@ def _described(value: object) -> str:
 
 
 def _starts(sections: Sequence[_NumberedSection]) -> str:
-    return ", ".join(_clipped(section.end if section.start is None else section.start) for section in sections[:12])
+    lines = (section.end if section.start is None else section.start for section in sections)
+    return _clipped(", ".join(map(_clipped, lines)))
 
 
 def _span(section: _NumberedSection) -> str:
@@ -292,17 +293,15 @@ def _whole_shift(starts: list[int], ends: list[int], first: int, last: int) -> i
 
 
 def _one_by_one(sections: Sequence[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
-    length = last - first + 1
     found = list(sections)
     following = _following_starts(sections, first, last)
     before = first - 1
     for index, section in enumerate(sections):
         start, end, bound = section.start, section.end, following[index]
-        outside = start is not None and not first <= start <= last
-        if start is not None and outside and 0 <= start < length and before < start + first < bound:
+        if start is not None and not first <= start <= last and before < start + first < bound:
             start += first
         low = before if start is None else start
-        if end is not None and not first <= end <= last and 0 <= end < length and low <= end + first < bound:
+        if end is not None and not first <= end <= last and low <= end + first < bound:
             end += first
         if (start, end) != (section.start, section.end):
             found[index] = section._replace(start=start, end=end)
