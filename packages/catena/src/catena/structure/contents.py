@@ -212,7 +212,7 @@ def _columns(indent: str) -> int:
 
 _MOST_TRIED = 8  # places that look like a table of contents; of these the first that fits is taken
 _LONGEST = 200  # characters of a title in the text
-_BEFORE, _AFTER = 8, 24  # places looked at for an entry among those of equal words, around its own turn
+_AROUND = 24  # places looked at for an entry before and after its own turn, among those of equal words
 _NO_LETTERS = re.compile(r"[\W_]+")
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
@@ -489,9 +489,9 @@ def _fitting(
     forms = {form for title in entry.titles for form in _forms(title)}
     for form in sorted(forms):
         turn = turns[form.words]
-        for place in by_words.get(form.words, ())[max(0, turn - _BEFORE) : turn + _AFTER]:
+        for place in by_words.get(form.words, ())[max(0, turn - _AROUND) : turn + _AROUND]:
             _keep(weights, max((_weight(form, says, place) for says in _forms_of(place.says)), default=0), place)
-    for place in by_anchor.get(entry.anchor.lower(), ())[:_AFTER] if entry.anchor else ():
+    for place in by_anchor.get(entry.anchor.lower(), ())[:_AROUND] if entry.anchor else ():
         _keep(weights, 7, place)
     turns.update({form.words for form in forms})
     return list(weights.values())
