@@ -434,11 +434,10 @@ def test_a_repair_says_what_was_and_what_became():
     assert pickle.loads(pickle.dumps(repaired)) == repaired
     (told,) = repair(raw(("a", 0, 7), ("b", 6, 9)), 0, 9).repairs
     assert (told.section, told.was, told.became) == (0, "lines 0 to 7", "end 5")
-    for given, shown in (
-        ("x" * 78, f"start '{'x' * 78}'"), ("x" * 79, f"start '{'x' * 78}…"),
-        (2**80 - 1, "lines 1208925819614629174706175 to 9"), (2**80, "lines a number of 81 bits to 9"),
-    ):  # fmt: skip
-        assert repair(raw(("a", given, 9)), 0, 9).repairs[0].was == shown
+    bits = "lines 1208925819614629174706175 to 9", "lines a number of 81 bits to 9"
+    starts = {"x" * 78: f"start '{'x' * 78}'", "x" * 79: f"start '{'x' * 78}…", 2**80 - 1: bits[0], 2**80: bits[1]}
+    for start, shown in starts.items():
+        assert repair(raw(("a", start, 9)), 0, 9).repairs[0].was == shown
 
 
 def test_too_many_sections_are_joined_by_bands_of_equal_height():

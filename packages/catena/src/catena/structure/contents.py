@@ -442,7 +442,7 @@ def align(
 
 
 def _lines(text: str, blocks: Sequence[Block], media_type: str, ends: Set[str]) -> Iterator[_TitlePlace]:
-    """Yield the first lines of paragraphs and list items, one to three, that end as a title does; in plain text all."""
+    """Yield the first lines of paragraphs and items, one to three, that end as a title does; in plain text any."""
     for block in blocks:
         if block.kind not in {"paragraph", "item"}:
             continue
