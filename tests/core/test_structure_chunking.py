@@ -123,7 +123,7 @@ def test_what_belongs_to_a_table_or_figure_is_its_caption() -> None:
 def test_parts_are_joined_up_to_their_share_of_8_and_one_above_10_takes_along_the_little_that_waits() -> None:
     for sizes, borders in (
         ((4, 4, 4), (8, 12)), ((3, 4, 3), (10,)), ((3, 4, 4), (7, 11)), ((3, 12, 5), (15, 20)),
-        ((4, 12, 5), (4, 16, 21)),
+        ((4, 12, 5), (4, 16, 21)), ((3, 10, 5), (3, 13, 18)),
     ):  # fmt: skip
         spans = list(pairwise([0, *accumulate(sizes)]))
         found = pack("x" * sum(sizes), spans, lambda span: iter([span]), limit=10, share=8, count=len)
@@ -153,6 +153,7 @@ def test_a_block_that_a_border_cuts_counts_on_both_sides_from_where_each_side_be
     found = outline(document(text))
     blocks = [Block("heading", 0, 3, 1, "A"), Block("paragraph", 5, len(text) - 1)]
     assert [inside for _, inside in by_section(found, blocks)] == [blocks, [Block("paragraph", 13, len(text) - 1)]]
+    assert [inside for _, inside in by_section(found, [Block("paragraph", 5, 13)])] == [[Block("paragraph", 5, 13)], []]
 
 
 def test_a_long_section_is_cut_at_the_mildest_border_into_even_pieces() -> None:

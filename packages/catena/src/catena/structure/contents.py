@@ -115,9 +115,9 @@ def _entry_lines(text: str, blocks: Sequence[Block]) -> list[_Line]:
     lines: list[_Line] = []
     at = 0
     for line, start in zip(texts, starts, strict=False):
-        while at < len(blocks) and blocks[at].end < start + 1:
+        while at < len(blocks) and blocks[at].end <= start:
             at += 1
-        inside = at < len(blocks) and blocks[at].start <= start + len(line) and bool(line.strip())
+        inside = at < len(blocks) and blocks[at].start <= start and bool(line.strip())
         lines.append(_Line(line, start, blocks[at].kind if inside else ""))
     return lines
 
@@ -194,8 +194,8 @@ def _weak(line: _Line) -> Iterator[ContentsEntry]:
     says = numbered_title(title)
     without_page = _LAST_NUMBER.sub("", title)
     if (says.number and says.words) or (without_page != title and title[0].isupper()):
-        titles = (without_page, title) if without_page != title else (title,)
-        yield ContentsEntry(titles, _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
+        titles = dict.fromkeys((without_page, title))
+        yield ContentsEntry(tuple(titles), _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
 
 
 def _before_page(gap: re.Pattern[str], text: str) -> tuple[int, str] | None:
@@ -470,8 +470,9 @@ def _forms(title: str) -> Iterator[NumberedTitle]:
 def _forms_of(says: NumberedTitle) -> Iterator[NumberedTitle]:
     """Yield a title as read, and with a leading single letter taken for its number ("A Tables")."""
     yield says
-    if not says.number and len(says.words) > 1 and len(says.words[0]) == 1 and says.words[0].isalpha():
-        yield NumberedTitle((says.words[0].upper(),), 1, says.words[1:])
+    letter, rest = "".join(says.words[:1]), says.words[1:]
+    if rest and not says.number and len(letter) == 1 and letter.isalpha():
+        yield says._replace(number=(letter.upper(),), words=rest)
 
 
 def _fitting(
@@ -499,7 +500,7 @@ def _fitting(
 
 def _keep(weights: dict[int, tuple[int, _TitlePlace]], weight: int, place: _TitlePlace) -> None:
     start = place.heading.start
-    if weight and (start not in weights or weights[start][0] < weight):
+    if weight > weights.get(start, (0, place))[0]:
         weights[start] = (weight, place)
 
 
