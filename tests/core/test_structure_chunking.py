@@ -420,9 +420,10 @@ def test_short_sentences_and_headings_join_what_follows_and_tables_stay_whole() 
     for words, sentences in ((10, 1), (11, 2)):  # and the stop
         text = f"{' '.join(['Word'] * words)}. {'It follows here and now ' * 4}."
         assert len(sentences_of(section_chunks(text)[1][0])) == sentences
-    (row, *_) = sentences_of(section_chunks(f"## Care\n\n{table * 3}")[1][0])
+    (row, *later) = sentences_of(section_chunks(f"## Care\n\n{table * 3}")[1][0])
     assert count_tokens(row.text) <= 100
     assert row.text.endswith("|")
+    assert {each.metadata["table_header"] for each in later} == {"| part | torque |\n|---|---|"}
 
 
 def test_prose_is_the_sentences_of_paragraphs_and_items_section_by_section() -> None:

@@ -17,7 +17,7 @@ from catena.text.headings import NumberedTitle, numbered_title, plain_title
 
 FEWEST = 3  # entries of a table of contents
 
-_LONGEST = 300  # characters of an entry's line, and of a title in the text
+_LONGEST_ENTRY = 300  # characters of an entry's line
 _GAP = 2  # lines in a row that are no entries (page heads, the first line of a wrapped title) and end nothing
 _ANNOUNCEMENTS = frozenset(
     folded(words).replace(" ", "")
@@ -173,7 +173,7 @@ def _continues(above: ContentsEntry, entry: ContentsEntry) -> bool:
 def _entry(line: _Line, *, weak: bool) -> ContentsEntry | None:
     """Return the entry on a line; without `weak` only if it can be nothing else."""
     text = line.text
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST_ENTRY:
         return None
     if "](#" in text and (match := _LINK.fullmatch(text)):
         title = f"{match['number']} {plain_title(match['title'])}".strip()
@@ -211,6 +211,7 @@ def _columns(indent: str) -> int:
 
 
 _MOST_TRIED = 8  # places that look like a table of contents; of these the first that fits is taken
+_LONGEST = 200  # characters of a title in the text
 _AROUND = 24  # places looked at for an entry before and after its own turn, among those of equal words
 _NO_LETTERS = re.compile(r"[\W_]+")
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
