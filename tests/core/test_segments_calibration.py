@@ -131,6 +131,7 @@ def test_rules_by_hand() -> None:
     assert BetaCalibration(1.0, 1.0, 0.0)([-4.0, 7.0]) == pytest.approx((1e-6, 1.0 - 1e-6))  # certain of nothing
     assert Logistic()([-1e4, 0.0, 1e4, -np.inf]).tolist() == [0.0, 0.5, 1.0, 0.0]
     assert Composed(Logistic(), COHERE)(0.0) == pytest.approx(0.5)
+    assert Identity()([-0.1, 0.0, 0.3, 1.0, 1.1]).tolist() == [0.0, 0.0, 0.3, 1.0, 1.0]
     assert Linear(-1.0, 1.0)([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0]).tolist() == [0.0, 0.0, 0.5, 0.75, 1.0, 1.0]
     assert len({rule.identity for rule in RULES}) == len(RULES)
     assert Composed(Logistic(), COHERE).identity == "logistic(1.0, 0.0), then beta-cdf(0.4, 0.4)"
@@ -222,6 +223,9 @@ def test_an_end_is_read_as_half_as_far_as_the_nearest_score_inside() -> None:
     assert beta_of(fit_beta([0.0, *inner, 1.0])) == pytest.approx(moved, rel=1e-9)
     least, _ = beta_of(fit_beta([0.0] * 3 + [5e-324] * 20 + [0.5] * 20))  # half of it would be 0
     assert 0.0 < least < 0.01
+    assert max(beta_of(fit_beta([1e-300] * 20 + [1.0 - 1e-16] * 20))) < 0.1
+    for apart, size in ((6e-4, 0.25 / 6e-4**2), (4e-4, 0.25 / 4e-4**2)):  # a + b + 1 = mean (1 - mean) / variance
+        assert beta_of(fit_beta([0.5 - apart, 0.5 + apart] * 15)) == pytest.approx((size / 2,) * 2, rel=1e-4)
     two_heaps = np.concatenate([np.linspace(0.30, 0.31, 500), np.linspace(0.90, 0.91, 500)])
     assert fit_beta(two_heaps).distance > 0.2  # no beta distribution describes them
 
@@ -306,6 +310,7 @@ def test_reliability_by_hand() -> None:
     assert (found.n, found.positives) == (8, 4)
     mass = reliability(probabilities, happened, bins=4, binning="mass")
     assert [(each.n, each.predicted) for each in mass.bins] == [(2, 0.1), (2, 0.3), (4, 0.9)]
+    assert [each.n for each in reliability([0.95, 1.0], [0, 1], binning="width").bins] == [2]
     assert mass.ece == pytest.approx((2 * 0.1 + 2 * 0.2 + 4 * 0.15) / 8)
 
 
@@ -337,7 +342,8 @@ def test_reliability_counts_everything_once_in_any_order(pairs, bins, binning, d
     ("fit", "named"),
     [
         (lambda: fit_beta([0.1, 0.2] * 9), "at least 20"),
-        (lambda: fit_beta([0.5] * 30), "spread out"),
+        (lambda: fit_beta([0.5] * 30), "all about 0.5"),
+        (lambda: fit_beta([0.4997, 0.5003] * 15), "spread out"),
         (lambda: fit_beta([0.0, 1.0] * 30), "labels already"),
         (lambda: fit_beta([-3.0, 4.0] * 30), r"first=Logistic\(\)"),
         (lambda: fit_beta([[0.1, 0.2]] * 30), "flat sequence"),

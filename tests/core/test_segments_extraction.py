@@ -30,6 +30,7 @@ from catena.segments import (
     optimal,
 )
 from catena.segments.adjacency import common_path, joined, segment_of
+from catena.segments.extraction import Worth
 from catena.segments.sequence import with_tokens
 from catena.testing.fakes import FakeStore
 
@@ -422,8 +423,8 @@ def reason(told: Explanation, name: str, number: int) -> str:
 
 
 def test_every_reason_is_given_where_it_holds() -> None:
-    told = explained(("a", 0, 0.9), ("a", 9, 0.4), ("a", 20, 0.1), ("b", 0, 0.9), params=replace(SHORT, top_k=3))
-    assert reason(told, "a", 9) == "the best segment with it is worth 0.207, less than the minimum of 0.5"
+    told = explained(("a", 9, 0.9), ("a", 0, 0.4), ("a", 20, 0.1), ("b", 0, 0.9), params=replace(SHORT, top_k=3))
+    assert reason(told, "a", 0) == "the best segment with it is worth 0.207, less than the minimum of 0.5"
     assert reason(told, "a", 20) == "worth less than 0 to every query, and no segment gains by crossing it"
     assert reason(told, "b", 0) == "its document is not among those of the first 3 chunks of a ranking"
     told = explained(("a", 0, 0.9), ("a", 9, 0.85), params=replace(SHORT, overall_max_chunks=1))
@@ -432,7 +433,8 @@ def test_every_reason_is_given_where_it_holds() -> None:
     assert reason(told, "a", 0) == "alone more than the 4 tokens that there is room for"
     told = explained(("a", 0, 0.9), ("b", 0, 0.9), params=replace(SHORT, top_k=1))
     (worth,) = told.chunks[-1].worths
-    assert (worth.value, worth.rank, worth.decay) == (None, 1, pytest.approx(exp(-1 / 30)))
+    terms = {"probability": 0.9, "decay": pytest.approx(exp(-1 / 30)), "lent": 0.0, "penalty": 0.18, "factor": 1.0}
+    assert worth == Worth(query=0, rank=1, **terms, value=None)
     told = explained(("a", 4, 0.9), params=replace(SHORT, overall_max_tokens=50))
     assert (told.in_tokens, told.used, told.budget) == (True, 5, 50)
 

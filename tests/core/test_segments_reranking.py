@@ -132,6 +132,7 @@ class _Rule:
         ({"on_failure": "ignore"}, "on_failure must be"),
         ({"calibration": _Rule(lambda scores: 1.0 - scores)}, "keeps the order"),
         ({"calibration": _Rule(lambda scores: scores * 9)}, r"one number in \[0, 1\]"),
+        ({"calibration": _Rule(lambda scores: scores - 1)}, r"one number in \[0, 1\]"),
         ({"calibration": _Rule(lambda scores: scores[:1])}, r"one number in \[0, 1\]"),
     ],
 )
@@ -142,9 +143,10 @@ def test_arguments_out_of_domain_are_refused(options: dict[str, object], named: 
 
 
 def test_a_rankings_own_scores_are_calibrated_in_place() -> None:
-    cosines = Ranking((Hit(chunk("c0", "a"), 0.6), Hit(chunk("c1", "b"), -0.2)), Scale.SIMILARITY)
+    hits = [Hit(chunk(f"c{n}", "a"), cosine) for n, cosine in enumerate((1.0, 0.6, -0.2, -1.0))]
+    cosines = Ranking(tuple(hits), Scale.SIMILARITY)
     found = calibrated(cosines, Linear(-1.0, 1.0))
-    assert [hit.score for hit in found.hits] == pytest.approx([0.8, 0.4])
+    assert [hit.score for hit in found.hits] == pytest.approx([1.0, 0.8, 0.4, 0.0])
     assert found.scale is Scale.PROBABILITY
     assert calibrated(Ranking((), Scale.NORMALIZED), COHERE) == Ranking((), Scale.PROBABILITY)
     for scale in (Scale.PROBABILITY, Scale.VALUE, Scale.RANK):

@@ -95,6 +95,7 @@ def test_without_settings_the_budget_decides_and_a_calibrated_reranker_takes_the
         found = [hit.segment for hit in hits]
         assert 0 < sum(count_tokens(each.text) + count_tokens(segment_header(each)) for each in found) <= budget
         values |= {hit.value == 0.0 for hit in hits}
+        assert {hit.queries for hit in hits} == {(0,)}
     assert values == {True, False}  # what is left of a budget is filled with sentences
     assert (by_order.params.minimum_value, by_order.params.lending) == (0.0, 0.5)
     rated = library.segments(QUESTION, SegmentSearch(rerank=True, calibration=COHERE, budget_tokens=150))
@@ -134,6 +135,7 @@ def test_the_reranker_reads_headers_and_its_scores_are_calibrated(library: Libra
 @pytest.mark.parametrize(("by", "queries"), [("question", 1), ("decomposition", 2), ("llm", 3)])
 def test_queries_come_from_where_they_are_asked_of(library: Library, by, queries: int) -> None:
     question = "What is the torque of the HX210? What is its fuse?"
+    assert library.segments(question, SegmentSearch(queries_by=by, most_queries=1)).considered.valued.ranks.size
     found = library.segments(question, SegmentSearch(queries_by=by))
     assert found.considered.valued.ranks.shape[0] == queries
 

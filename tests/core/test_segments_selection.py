@@ -56,29 +56,23 @@ def numbers(params: ExtractionParams) -> tuple[float, ...]:
     return tuple(getattr(params, name) for name in NUMBERS)
 
 
-def test_the_presets_are_the_published_ones() -> None:
+def test_the_presets_are_the_published_ones_and_compatible_settings_are_dsrags() -> None:
     assert numbers(BALANCED) == (15, 30, 0.5, 0.18, 5, 30, 10)
     assert numbers(PRECISION) == (15, 30, 0.7, 0.2, 5, 30, 10)
     assert numbers(FIND_ALL) == (40, 200, 0.4, 0.18, 0, 200, 200)
     assert ExtractionParams() == BALANCED == preset("balanced")
     assert (BALANCED.length_adjustment, BALANCED.reference_length) == ("scale", 700)
+    assert [BALANCED.budget_in_chunks(queries) for queries in (0, 1, 2, 6)] == [30, 30, 35, 55]
+    params = dsrag_compatible(PRECISION)
+    assert numbers(params) == numbers(PRECISION)
+    assert (params.length_adjustment, params.selection, params.joint) == ("boost_only", "greedy", False)
+    assert (params.order, params.merge) == ("picked", False)
 
 
 def test_the_presets_are_those_of_the_reference() -> None:
     path = needs_data("segments_oracle.json")
     for name, theirs in json.loads(path.read_text())["presets"].items():
         assert numbers(preset(name)) == tuple(theirs[key] for key in THEIRS)
-
-
-def test_the_budget_grows_with_each_further_query() -> None:
-    assert [BALANCED.budget_in_chunks(queries) for queries in (0, 1, 2, 6)] == [30, 30, 35, 55]
-
-
-def test_compatible_settings_are_dsrags() -> None:
-    params = dsrag_compatible(PRECISION)
-    assert numbers(params) == numbers(PRECISION)
-    assert (params.length_adjustment, params.selection, params.joint) == ("boost_only", "greedy", False)
-    assert (params.order, params.merge) == ("picked", False)
 
 
 def test_optimal_selection_takes_the_queries_together() -> None:
@@ -136,21 +130,15 @@ def ranking(n: int) -> Ranking:
     return Ranking(tuple(Hit(chunk, 1.0) for chunk in chunks), Scale.RANK)
 
 
-def test_the_first_rank_that_does_not_fit_is_worth_nothing() -> None:
+def test_the_first_rank_without_room_is_worth_nothing_and_headers_queries_and_neighbours_leave_less() -> None:
     params = within_budget([ranking(10)], 4 * WORDS + 1, count=words, lending=0.0, share=1.0)
     assert 0.8 * exp(-4 / params.decay_rate) == pytest.approx(0.1)
     assert (params.overall_max_tokens, params.minimum_value, params.irrelevance_penalty) == (25, 0.0, 0.1)
     assert (params.length_adjustment, params.lending, params.top_k, params.max_chunks) == ("off", 0.0, 10, 15)
-
-
-def test_headers_and_further_queries_leave_room_for_fewer() -> None:
     with_header = within_budget([ranking(10)], 25, count=words, header=lambda found: "a b c", share=1.0)
     assert 0.8 * exp(-2 / with_header.decay_rate) == pytest.approx(0.1), "25 hold two chunks of 6 with headers of 3"
     of_two = within_budget([ranking(10), ranking(3)], 25, count=words, share=1.0)
     assert 0.8 * exp(-2 / of_two.decay_rate) == pytest.approx(0.1), "12 hold two chunks of 6"
-
-
-def test_hits_that_bring_their_neighbours_are_fewer() -> None:
     alone = within_budget([ranking(99)], 600, count=words, lending=0.0, share=1.0)
     bringing = within_budget([ranking(99)], 600, count=words)
     assert bringing.lending == 0.5
@@ -165,12 +153,9 @@ def hit(document: str, position: int, score: float) -> Hit:
     return Hit(chunk(f"{document}{position}", document_id=document, position=position), score)
 
 
-def test_a_value_is_the_decayed_probability_less_the_penalty() -> None:
+def test_a_value_is_the_decayed_probability_less_the_penalty_and_lengths_weigh_as_each_rule_says() -> None:
     values = chunk_values([0, 30, 60], [0.9, 0.9, 0.0], penalty=0.18, decay_rate=30)
     assert values.tolist() == pytest.approx([0.72, 0.9 * exp(-1) - 0.18, -0.18])
-
-
-def test_lengths_weigh_as_each_rule_says() -> None:
     lengths = [0, 70, 350, 700, 1400]
     assert length_factors(lengths, "scale").tolist() == [0, 0.1, 0.5, 1, 2]
     assert length_factors(lengths, "floor").tolist() == [0.5, 0.5, 0.5, 1, 2]
@@ -334,16 +319,13 @@ def problems(draw: st.DrawFn, *, tokens: bool = True) -> Problem:
 # By hand.
 
 
-def test_the_best_run_is_picked_first_and_a_gap_is_crossed_if_that_pays() -> None:
+def test_the_best_run_is_picked_first_over_a_gap_if_that_pays_and_queries_take_turns_or_not() -> None:
     on = track([[0.3, -0.1, 0.4, -0.9, 0.5]])
     best, other = SelectedSegment(0, 3, pytest.approx(0.6), 0), SelectedSegment(4, 5, 0.5, 0)
     assert greedy(on, limits(5, 5, 0.2)) == (best, other)
     assert spans(greedy(on, limits(5, 1, 0.2))) == [(4, 5)]
     assert spans(greedy(on, limits(2, 5, 0.2))) == [(4, 5), (2, 3), (0, 1)]
     assert greedy(on, limits(5, 5, 0.7)) == ()
-
-
-def test_queries_take_turns_or_the_best_goes_first() -> None:
     on = track([[0.9, -1, 0.8, -1, 0.1], [0.1, -1, 0.2, -1, 0.5]])
     assert [(pick.start, pick.query) for pick in greedy(on, limits(1, 3))] == [(0, 0), (4, 1), (2, 0)]
     assert [(pick.start, pick.query) for pick in greedy(on, limits(1, 2), joint=True)] == [(0, 0), (2, 0)]
@@ -354,6 +336,7 @@ def test_ties_go_to_the_lowest_start_then_the_shortest_then_the_lowest_query() -
     assert spans(greedy(track([[0.0, 0.5, 0.0]]), limits(3, 1 + 2))) == [(0, 2), (2, 3)]
     for select in (partial(greedy, joint=True), optimal):
         assert select(track([[0.5], [0.5]]), limits(1, 1))[0].query == 0
+    assert spans(optimal(track([[0.25] * 3]), limits(2, 3))) == [(0, 2), (2, 3)]  # as greedy has it
     joint = greedy(track([[-1, 0.5, -1], [0.5, -1, -1]]), limits(1, 1), joint=True)
     assert [(pick.start, pick.query) for pick in joint] == [(0, 1)]  # the start counts before the query
     shorter = greedy(track([[0.25, 0.25], [0.5, -1]]), limits(2, 1 + 1), joint=True)[0]
@@ -374,15 +357,12 @@ def test_a_budget_in_tokens_counts_headers() -> None:
     assert spans(optimal(on, limits(4, 30, in_tokens=True))) == [(0, 1), (3, 4)]
 
 
-def test_the_best_sum_is_found_where_greedy_takes_too_much_at_once() -> None:
+def test_the_best_sum_is_found_where_greedy_takes_too_much_and_a_gap_is_crossed_where_parts_are_too_little() -> None:
     on = track([[0.5, -0.3, 0.6, -1, 0.7]])
     of = limits(3, 3, 0.5)  # the first is worth exactly that
     assert greedy(on, of) == (SelectedSegment(0, 3, pytest.approx(0.8), 0),)
     assert spans(optimal(on, of)) == [(0, 1), (2, 3), (4, 5)]
     assert worth(optimal(on, of)) == pytest.approx(1.8)
-
-
-def test_a_gap_is_crossed_where_the_parts_alone_are_below_the_minimum() -> None:
     on = track([[0.4, -0.1, 0.4]])
     assert optimal(on, limits(3, 3, 0.5)) == (SelectedSegment(0, 3, pytest.approx(0.7), 0),)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from catena.structure import (
     trimmed,
 )
 from catena.structure.chunking import by_section
+from catena.structure.division import pack
 from catena.structure.passages import section_of
 from catena.structure.views import is_contents
 from catena.testing.strategies import documents
@@ -108,6 +110,31 @@ def test_tables_and_figures_are_chunks_of_their_own_with_their_captions() -> Non
 CELL = "| a |\n|---|\n| 1 |\n"
 
 
+def test_what_belongs_to_a_table_or_figure_is_its_caption() -> None:
+    for text, kinds in (
+        (f"Table 1. {'x' * 191}\n\n{CELL}", "table"), (f"Table 1. {'x' * 192}\n\n{CELL}", "text table"),
+        (f"![x](y)\n\nFigure 1: {'x' * 190}", "figure"), (f"![x](y)\n\nFigure 1: {'x' * 191}", "figure text"),
+        (f"Size\n{CELL}", "table"), (f"Size\n\n{CELL}", "text table"), (f"**Size**\n\n{CELL}", "table"),
+        (f"Table 1. Size\nof it\n\n{CELL}", "text table"),
+    ):  # fmt: skip
+        assert [chunk.kind for chunk in chunks_of(text)] == kinds.split()
+
+
+def test_parts_are_joined_up_to_their_share_of_8_and_one_above_10_takes_along_the_little_that_waits() -> None:
+    for sizes, borders in (
+        ((4, 4, 4), (8, 12)), ((3, 4, 3), (10,)), ((3, 4, 4), (7, 11)), ((3, 12, 5), (15, 20)),
+        ((4, 12, 5), (4, 16, 21)), ((3, 10, 5), (3, 13, 18)),
+    ):  # fmt: skip
+        spans = list(pairwise([0, *accumulate(sizes)]))
+        found = pack("x" * sum(sizes), spans, lambda span: iter([span]), limit=10, share=8, count=len)
+        assert list(found) == list(pairwise([0, *borders]))
+
+
+def test_white_space_around_a_slice_is_left_out_but_for_the_indentation_of_its_first_line() -> None:
+    for text, start, found in (("x\n\n  y ", 1, (3, 6)), ("x  y", 1, (3, 4)), (" y", 0, (0, 2)), ("x \n", 1, (1, 1))):
+        assert trimmed(text, start, len(text)) == found
+
+
 @pytest.mark.parametrize(
     ("text", "small"), [(f"# A\n\nSizes:\n\n{CELL}", "# A\n\nSizes:"), (f"# A\n\n{CELL}\nA note.", "A note.")]
 )
@@ -126,6 +153,7 @@ def test_a_block_that_a_border_cuts_counts_on_both_sides_from_where_each_side_be
     found = outline(document(text))
     blocks = [Block("heading", 0, 3, 1, "A"), Block("paragraph", 5, len(text) - 1)]
     assert [inside for _, inside in by_section(found, blocks)] == [blocks, [Block("paragraph", 13, len(text) - 1)]]
+    assert [len(inside) for _, inside in by_section(found, [Block("paragraph", 5, 13)])] == [1, 0]
 
 
 def test_a_long_section_is_cut_at_the_mildest_border_into_even_pieces() -> None:
@@ -389,9 +417,13 @@ def test_short_sentences_and_headings_join_what_follows_and_tables_stay_whole() 
     assert [each.text for each in sentences_of(chunk)] == [
         f"## Care\n\nOil it. {said[0]}", said[1], table.strip(), "Done."
     ]  # fmt: skip
-    (row, *_) = sentences_of(section_chunks(f"## Care\n\n{table * 3}")[1][0])
+    for words, sentences in ((10, 1), (11, 2)):  # and the stop
+        text = f"{' '.join(['Word'] * words)}. {'It follows here and now ' * 4}."
+        assert len(sentences_of(section_chunks(text)[1][0])) == sentences
+    (row, *later) = sentences_of(section_chunks(f"## Care\n\n{table * 3}")[1][0])
     assert count_tokens(row.text) <= 100
     assert row.text.endswith("|")
+    assert {each.metadata["table_header"] for each in later} == {"| part | torque |\n|---|---|"}
 
 
 def test_prose_is_the_sentences_of_paragraphs_and_items_section_by_section() -> None:

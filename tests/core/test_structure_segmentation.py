@@ -180,6 +180,8 @@ def test_a_section_longer_than_a_window_goes_on_under_its_title():
         return json.dumps([{"title": title[1] if title else "Everything", "start": asked(request)[0]}])
 
     assert [section.title for section in segmented(LINES, reply, window=150, wrap=30).sections] == ["Everything"]
+    many = [len(segmented(LINES, every(1), min_section=least).sections) for least in (99, 100, 101)]
+    assert many == [7, 6, 6]  # 600 characters
     closed = segmented(LINES, every(10), **WINDOWS)
     assert [section.title for section in closed.sections] == ["Part 0", "Part 10", "Part 20", "Part 30"]
 
@@ -274,6 +276,9 @@ def test_a_large_table_is_shown_by_its_ends_and_no_line_ends_the_part_of_the_lin
     check_tiles(text, asking(llm, text, min_section=0).sections)
     (call,) = llm.calls
     assert (len(call.prompt) < 6_000, call.prompt.count("</lines>")) == (True, 1)
+    llm, table = FakeLLM(every(2)), "| a | b |\n|---|---|\n" + "| some | cell |\n" * 10
+    asking(llm, f"Before.\n\n{table}", min_section=0, window=160, wrap=30)
+    assert f"[2] {table[:60]} … {table[-20:]}" in llm.calls[0].prompt  # half a window
 
 
 # Laws.
@@ -356,9 +361,12 @@ def test_a_window_that_fails_is_divided_at_headings_or_lines_and_its_neighbours_
     assert [each.what for each in found.degraded] == ["segmentation of lines 20 to 44"]
     assert [section.title for section in found.sections] == ["Part 0", "Broken", "Also", "Part 45"]
     assert found.generated == {0, 3}
-    found = segmented(LINES, lambda request: '[{"title": "a", "start": 500, "end": 900}]', fallback=105)
+    llm = FakeLLM(lambda request: '[{"title": "a", "start": 500, "end": 900}]')
+    found = asking(llm, LINES, fallback=105)
+    assert len(llm.calls) == 2  # it is asked once more
     assert "none of its sections lies in lines 0 to 39" in found.degraded[0].why
     assert (starts(found), found.sections[1].title) == ([0, 14, 28], "014 is a line.")
+    check_tiles(LINES, found.sections)
 
 
 def test_a_service_out_of_reach_is_not_asked_again():
@@ -383,7 +391,7 @@ def test_failures_are_raised_where_the_caller_wants_that(mode: str) -> None:
 def test_a_dry_run_counts_the_windows():
     step = segment_with_llm(document(LINES * 5), SegmentOptions(window=300, wrap=30))
     found = plan(step, Services(llm=FakeLLM()), stand_ins=PLANNED_ANSWERS)
-    assert (found.stopped_by, 10 <= found.total.calls <= 13) == ("", True)
+    assert (found.stopped_by, found.total.calls) == ("", 13)  # of 20 lines, each again the last 4 of the one before
 
 
 # Answers with line numbers: found in a reply, re-based, put right, and every repair reported.
@@ -426,12 +434,16 @@ def test_a_repair_says_what_was_and_what_became():
     assert pickle.loads(pickle.dumps(repaired)) == repaired
     (told,) = repair(raw(("a", 0, 7), ("b", 6, 9)), 0, 9).repairs
     assert (told.section, told.was, told.became) == (0, "lines 0 to 7", "end 5")
+    bits = "lines 1208925819614629174706175 to 9", "lines a number of 81 bits to 9"
+    starts = {"x" * 78: f"start '{'x' * 78}'", "x" * 79: f"start '{'x' * 78}…", 2**80 - 1: bits[0], 2**80: bits[1]}
+    for start, shown in starts.items():
+        assert repair(raw(("a", start, 9)), 0, 9).repairs[0].was == shown
 
 
 def test_too_many_sections_are_joined_by_bands_of_equal_height():
-    """10 lines in 2 bands: middles 0.5, 1.5, 4.5, 8.5; the longest gives its title; a middle on a border is below."""
-    repaired = repair(raw(("a", 0), ("b", 1), ("c", 2), ("d", 7)), 0, 9, most_sections=2)
-    assert repaired.sections == (LineSection("c", 0, 6, 2), LineSection("d", 7, 9, 3))
+    """10 lines in 2 bands: middles 0, 2, 4.5, 8; the longest gives its title; a middle on a border is below."""
+    repaired = repair(raw(("a", 0), ("b", 1), ("c", 4), ("d", 7)), 0, 9, most_sections=2)
+    assert repaired.sections == (LineSection("b", 0, 3, 1), LineSection("c", 4, 9, 2))
     assert kinds(repaired) == ["too_many"]
     on_the_border = repair(raw(("a", 100), ("b", 104), ("c", 106)), 100, 109, most_sections=2)
     assert lines(on_the_border) == [(100, 103), (104, 109)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 from collections.abc import Sequence
 from functools import partial
 from random import Random
@@ -18,14 +16,13 @@ from test_structure_segmentation import check_chunks, check_tiles
 
 from catena.effects import Services, run
 from catena.enrichment import StaticEmbedder
-from catena.model import Document, MissingServiceError, ParameterError, ServiceError
-from catena.structure import Under, blocks_of, cut, outline, segment_by_embedding
+from catena.model import MissingServiceError, ParameterError, ServiceError
+from catena.structure import Under, blocks_of, outline, segment_by_embedding
 from catena.structure.embedding_segmentation import EmbeddingOptions, best_breaks, depths, dissimilarities, text_units
 from catena.structure.segment_tree import Segmentation, SpanToDivide
 from catena.testing import FakeEmbedder, Flaky
 from catena.testing.fakes import AngleEmbedder
 from catena.testing.strategies import texts
-from conftest import needs_data
 
 
 def segmented(text: str, embedder: object | None = None, **options: object) -> Segmentation:
@@ -259,14 +256,3 @@ def test_changes_of_subject_are_found_with_the_shipped_embedder():
         even.append(window_difference(flags(starts), flags(spread)))
     assert np.mean(ours) < 0.1
     assert np.mean(even) > 0.3
-
-
-def test_real_texts_are_divided_within_the_limits():
-    path = needs_data("structured", "chunking_evaluation", "documents.jsonl.gz")
-    for row in map(json.loads, gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]):
-        source = Document(id=row["id"], text=row["text"], media_type="text/plain")
-        found = run(segment_by_embedding(source), Services(embedder=StaticEmbedder()))
-        spans = [(section.start, section.end) for section in found.sections]
-        assert [end for _, end in spans] == [*(start for start, _ in spans[1:]), len(source.text)]
-        assert all(end - start <= EmbeddingOptions().longest for start, end in spans)
-        assert cut(source, found.sections)

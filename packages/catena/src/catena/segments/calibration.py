@@ -22,7 +22,6 @@ from catena.model.options import Checked, check_given, check_options
 Probabilities: TypeAlias = NDArray[np.float64]
 
 LARGEST = 1e6  # of a and b in BetaCDF: beyond it the curve is a step
-_TINY = 1e-300  # in place of a zero denominator in the continued fraction
 _SETTLED = 2e-15  # relative change of the fraction at which it has converged: below it, rounding may keep it busy
 _MOST_TERMS = 10_000  # sqrt(max(a, b)) terms are needed; at the largest a and b allowed, 1e6, fewer than 5,000
 
@@ -242,8 +241,6 @@ def incomplete_beta(x: NDArray[np.float64], a: float, b: float) -> NDArray[np.fl
     """
     result = np.where(x >= 1.0, 1.0, 0.0)
     inside = (x > 0.0) & (x < 1.0)
-    if not inside.any():
-        return result
     low = x[inside]
     log_front = a * np.log(low) + b * np.log1p(-low) + (lgamma(a + b) - lgamma(a) - lgamma(b))
     mirrored = low > (a + 1.0) / (a + b + 2.0)
@@ -254,27 +251,23 @@ def incomplete_beta(x: NDArray[np.float64], a: float, b: float) -> NDArray[np.fl
 
 
 def _fraction(x: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the continued fraction of the incomplete beta function by Lentz's method."""
+    """Return the continued fraction of the incomplete beta function by Lentz's method; no denominator is 0 here."""
     upper = np.ones_like(x)
-    lower = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    lower = 1.0 / (1.0 - (a + b) * x / (a + 1.0))
     value = lower
     for m in range(1, _MOST_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        lower = 1.0 / _away_from_zero(1.0 + even * lower)
-        upper = _away_from_zero(1.0 + even / upper)
+        lower = 1.0 / (1.0 + even * lower)
+        upper = 1.0 + even / upper
         value = value * lower * upper
-        lower = 1.0 / _away_from_zero(1.0 + odd * lower)
-        upper = _away_from_zero(1.0 + odd / upper)
+        lower = 1.0 / (1.0 + odd * lower)
+        upper = 1.0 + odd / upper
         change = lower * upper
         value = value * change
-        if np.max(np.abs(change - 1.0)) <= _SETTLED:
+        if np.abs(change - 1.0).max(initial=0.0) <= _SETTLED:
             break
     return value
-
-
-def _away_from_zero(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(np.abs(values) < _TINY, _TINY, values)
 
 
 OnFailure: TypeAlias = Literal["raise", "rank"]

@@ -16,7 +16,7 @@ from catena.effects import FetchChunks, FetchText, Step, ask
 from catena.model import Chunk, Degraded, Hit, ParameterError, Provenance, Ranking, Scale, Segment, Unknown
 from catena.segments.adjacency import in_reading_order, segment_of
 from catena.segments.params import BALANCED, ExtractionParams, Order
-from catena.segments.selection import greedy, optimal
+from catena.segments.selection import exact_values, greedy, optimal
 from catena.segments.sequence import (
     ChunkSequence,
     Ints,
@@ -402,16 +402,10 @@ def _why_not(sequence: ChunkSequence, limits: SelectionBounds, reach: Ints, plac
 
 def _best_around(sequence: ChunkSequence, limits: SelectionBounds, reach: Ints, place: int) -> float:
     """Return the value of the best candidate that holds a place, other picks left aside; -inf if there is none."""
-    low = max(0, place - limits.max_chunks + 1)
-    high = int(reach[low : place + 1].max())
-    starts, ends = np.arange(low, place + 1), np.arange(place + 1, high + 1)
-    best = -np.inf
-    for row in sequence.values:
-        sums = np.concatenate(([0.0], np.cumsum(row[low:high])))
-        worth = sums[ends - low][None, :] - sums[starts - low][:, None]
-        allowed = (reach[starts][:, None] >= ends[None, :]) & (row[starts] >= 0)[:, None] & (row[ends - 1] >= 0)
-        best = max(best, float(np.where(allowed, worth, -np.inf).max(initial=-np.inf)))
-    return best
+    low = max(0, place - limits.max_chunks)
+    spans = [(start, end) for start in range(low, place + 1) for end in range(place + 1, int(reach[start]) + 1)]
+    starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
+    return float(exact_values(sequence, starts, ends)[0].max(initial=-np.inf))
 
 
 def _left_out(extraction: Extraction) -> list[Weighed]:

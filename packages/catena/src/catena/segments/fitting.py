@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from math import inf, lgamma, log
+from math import fsum, inf, lgamma, log
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -174,10 +174,9 @@ RIDGE = 1e-3  # weight of (a^2 + b^2) / 2 beside the summed log loss: bounds the
 FOLDS = 5  # of the cross-validation that judges a labelled fit
 
 _LOWEST = float(np.nextafter(0.0, 1.0))
-_STEPS = 200  # of Newton's method; a dozen are usual
-_HALVINGS = 60
-_ASYMPTOTIC = 10.0  # from here on the asymptotic series of digamma and trigamma are exact to 1e-14
-_SETTLED = 1e-12  # relative change of the parameters
+_STEPS = 200  # of Newton's method, and halvings of each; a dozen are usual
+_FAR = 100  # beyond it two terms of the asymptotic series of digamma and trigamma are exact to 1e-14
+_SETTLED = 1e-12  # change of the parameters, relative and absolute
 
 Floats = NDArray[np.float64]
 
@@ -222,7 +221,7 @@ def fit_beta(scores: ArrayLike, *, first: Calibration | None = None) -> Unlabell
     """Fit `BetaCDF(a, b)` to unlabelled scores by maximum likelihood.
 
     Newton's method on the log likelihood, `(a-1) mean(ln x) + (b-1) mean(ln(1-x)) - ln B(a, b)`, which is concave;
-    it starts at the moments' estimate and halves a step that does not improve. A score of exactly 0 or 1, where the
+    it starts at a = b = 1 and halves a step that does not improve. A score of exactly 0 or 1, where the
     likelihood is infinite, is read as half as far from there as the nearest other score: rounding made it so.
 
     Args:
@@ -366,17 +365,10 @@ def _logarithms(x: Floats) -> tuple[Floats, Floats]:
 def _beta_parameters(log_x: Floats, log_rest: Floats) -> tuple[float, float]:
     """Return the maximum likelihood estimate of a Beta distribution's (a, b) from ln x and ln(1 - x)."""
     logs = np.asarray([log_x.mean(), log_rest.mean()])
-    x = np.exp(log_x)
-    mean, variance = float(x.mean()), float(x.var())
-    nearly_equal = ParameterError("scores", f"all about {mean:g}", "spread out: equal scores have no distribution")
-    if variance <= mean * (1.0 - mean) / LARGEST:
-        raise nearly_equal
-    common = mean * (1.0 - mean) / variance - 1.0
-    start = np.maximum(np.asarray([mean, 1.0 - mean]) * common, 1e-3)
 
     def loss(ab: Floats) -> float:
         a, b = map(float, ab)
-        if min(a, b) <= 0.0:
+        if min(a, b) <= 0.0 or max(a, b) > 2.0 * LARGEST:
             return inf
         return -float((a - 1.0) * logs[0] + (b - 1.0) * logs[1] + lgamma(a + b) - lgamma(a) - lgamma(b))
 
@@ -387,9 +379,10 @@ def _beta_parameters(log_x: Floats, log_rest: Floats) -> tuple[float, float]:
         bend = np.asarray([[trigamma(a) - both, -both], [-both, trigamma(b) - both]])  # positive
         return np.linalg.solve(bend, slope)
 
-    place, _ = _minimised(start, loss, newton_step, lambda step, ab: bool(np.all(np.abs(step) <= _SETTLED * ab)))
+    place, _ = _minimised(np.ones(2), loss, newton_step)
     if place.max() > LARGEST:
-        raise nearly_equal
+        about = f"all about {np.exp(logs[0]):g}"
+        raise ParameterError("scores", about, "spread out: equal scores have no distribution")
     return float(place[0]), float(place[1])
 
 
@@ -402,8 +395,6 @@ def _beta_calibration(x: Floats, relevant: NDArray[np.bool_]) -> BetaCalibration
         loss, weights = _logistic_regression(features, relevant, (*free, True))
         if min(weights[:2]) >= 0.0:  # without slopes: always
             feasible.append((loss, weights))
-            if all(free):
-                break  # the loss is convex: no bound is in the way of its minimum
     a, b, c = min(feasible)[1]
     return BetaCalibration(a, b, c)
 
@@ -429,34 +420,28 @@ def _logistic_regression(
         bend = (rows * (p * (1.0 - p))) @ rows.T + np.diag(ridge) + np.eye(len(used)) * 1e-12
         return -np.linalg.solve(bend, slope)
 
-    def settled(step: Floats, found: Floats) -> bool:
-        return bool(np.abs(step).max() <= _SETTLED * max(1.0, np.abs(found).max()))
-
-    weights, loss = _minimised(weights, loss_of, newton_step, settled)
+    weights, loss = _minimised(weights, loss_of, newton_step)
     whole = np.zeros(3)
     whole[used] = weights
     return loss, (float(whole[0]), float(whole[1]), float(whole[2]))
 
 
 def _minimised(
-    place: Floats,
-    loss: Callable[[Floats], float],
-    newton_step: Callable[[Floats], Floats],
-    settled: Callable[[Floats, Floats], bool],
+    place: Floats, loss: Callable[[Floats], float], newton_step: Callable[[Floats], Floats]
 ) -> tuple[Floats, float]:
     """Minimise a convex loss by Newton's method, halving steps that do not improve; return the place and its loss."""
     best = loss(place)
     for _ in range(_STEPS):
         step = newton_step(place)
-        for _ in range(_HALVINGS):
+        for _ in range(_STEPS):
             if loss(place + step) <= best:
                 break
             step = step / 2.0
         else:
             break
-        place = place + step
+        before, place = place, place + step
         best = loss(place)
-        if settled(step, place):
+        if np.allclose(before, place, rtol=_SETTLED, atol=_SETTLED):
             break
     return place, best
 
@@ -480,25 +465,17 @@ def _folds(relevant: NDArray[np.bool_], groups: Sequence[Hashable] | None) -> ND
 
 
 def digamma(x: float) -> float:
-    """Return the derivative of ln Gamma at x > 0: recurrence up to 10, then the asymptotic series (DLMF 5.11.2)."""
-    shift = 0.0
-    while x < _ASYMPTOTIC:
-        shift -= 1.0 / x
-        x += 1.0
-    y = 1.0 / (x * x)
-    tail = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132 - y * 691 / 32760)))))
-    return shift + log(x) - 0.5 / x - tail
+    """Return the derivative of ln Gamma at x > 0: recurrence to x + 100, then the asymptotic series (DLMF 5.11.2)."""
+    far = x + _FAR
+    y = 1.0 / (far * far)
+    return log(far) - 0.5 / far - y * (1 / 12 - y / 120) - fsum(1.0 / (x + step) for step in range(_FAR))
 
 
 def trigamma(x: float) -> float:
-    """Return the second derivative of ln Gamma at x > 0: recurrence up to 10, then the series of `digamma`."""
-    shift = 0.0
-    while x < _ASYMPTOTIC:
-        shift += 1.0 / (x * x)
-        x += 1.0
-    y = 1.0 / (x * x)
-    tail = y * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y * (1 / 30 - y * (5 / 66 - y * 691 / 2730)))))
-    return shift + (1.0 + 0.5 / x + tail) / x
+    """Return the second derivative of ln Gamma at x > 0: recurrence to x + 100, then the series of `digamma`."""
+    far = x + _FAR
+    y = 1.0 / (far * far)
+    return (1.0 + 0.5 / far + y * (1 / 6 - y / 30)) / far + fsum(1.0 / (x + step) ** 2 for step in range(_FAR))
 
 
 FORMAT = "catena-calibration"

@@ -209,7 +209,7 @@ def within_budget(
         raise ParameterError("penalty and believed", (penalty, believed), "0 < penalty < believed <= 1")
     if not share > 0:
         raise ParameterError("share", share, "a number > 0")
-    tokens = max(1, budget_tokens // max(1, len(rankings)))
+    tokens = budget_tokens // max(1, len(rankings))
     n = max((_readable(ranking, tokens, count, header) for ranking in rankings), default=1)
     return replace(
         BALANCED,

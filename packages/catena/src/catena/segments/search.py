@@ -138,7 +138,7 @@ def _filled(query: str, ranking: Ranking, found: Extraction, header: Header | No
     """Fill what is left of a budget with the best sentences of the hits in no segment, each slice worth 0."""
 
     def tokens(segment: Segment) -> int:
-        return count_tokens(shown_text(segment)) + (0 if header is None else count_tokens(header(segment)))
+        return count_tokens(shown_text(segment)) + count_tokens(header(segment) if header else "")
 
     left = (found.params.overall_max_tokens or 0) - sum(tokens(hit.segment) for hit in found.segments)
     held = {name for hit in found.segments for name in hit.segment.chunk_ids}

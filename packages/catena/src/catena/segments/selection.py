@@ -170,8 +170,8 @@ def _candidates(sequence: ChunkSequence, limits: SelectionBounds) -> _Candidates
         worth = np.where(allowed, sums, -np.inf).max(axis=0, initial=-np.inf)
         within = reach[:count] >= np.arange(length, n + 1)
         which = np.flatnonzero(within & (worth >= limits.minimum_value) & (worth > 0))
-        most = (limits.budget - length) * length + 1
-        if not limits.in_tokens and len(which) > most:
+        if not limits.in_tokens:
+            most = (limits.budget - length) * length + 1
             which = which[np.argsort(-worth[which], kind="stable")[:most]]
         starts.append(which)
         ends.append(which + length)

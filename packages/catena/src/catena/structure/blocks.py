@@ -166,7 +166,7 @@ class _Scanner:
     def _add(self, kind: BlockKind, first: int, end: int, level: int = 0, title: str = "") -> int:
         """Keep a block, without the blank lines at its end, and return the line after it."""
         last = end
-        while last - 1 > first and blank(self.lines[last - 1]):
+        while blank(self.lines[last - 1]):
             last -= 1
         self.blocks.append(LineBlock(kind, first, last, level, title))
         return end
@@ -375,7 +375,7 @@ def parse_blocks(lines: list[str]) -> list[LineBlock]:
         if kind is None or token.level != int(kind == "item"):
             continue
         first, last = token.map or (0, 0)
-        while last - 1 > first and blank(lines[last - 1]):
+        while blank(lines[last - 1]):
             last -= 1
         heading = (int(token.tag[1:]), tokens[index + 1].content) if kind == "heading" else (0, "")
         blocks.append(LineBlock(kind, first, last, *heading))

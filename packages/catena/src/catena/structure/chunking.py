@@ -331,13 +331,12 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span without white space at its end and blank lines at its start; indentation stays."""
     piece = text[start:end]
     end = start + len(piece.rstrip())
-    first = start + len(piece) - len(piece.lstrip())
+    first = filled = start + len(piece) - len(piece.lstrip())
     if first >= end:
         return start, start
     while first > start and text[first - 1] in " \t":
         first -= 1
-    at_line_start = first == 0 or text[first - 1] in "\r\n"
-    return (first if at_line_start else start + len(piece) - len(piece.lstrip())), end
+    return (first if text[first - 1 : first] in "\r\n" else filled), end  # at the start of a line, or of all
 
 
 def assemble(document: Document, pieces: Iterable[ChunkSpan]) -> tuple[Chunk, ...]:

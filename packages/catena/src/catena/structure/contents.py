@@ -99,7 +99,7 @@ def printed_contents(text: str, blocks: Sequence[Block]) -> list[PrintedContents
             first += 1
         entries, after = _gathered(lines, first, announced=announced)
         if len(entries) >= FEWEST:
-            end = lines[after].start if after < len(lines) else len(text)
+            end = lines[after].start if lines[after:] else len(text)
             found.append(PrintedContents(lines[first].start, end, announced, tuple(entries)))
         index = max(after, index + 1)
     return sorted(found, key=lambda one: (not one.announced, -len(one.entries) if one.announced else one.start))
@@ -115,9 +115,9 @@ def _entry_lines(text: str, blocks: Sequence[Block]) -> list[_Line]:
     lines: list[_Line] = []
     at = 0
     for line, start in zip(texts, starts, strict=False):
-        while at < len(blocks) and blocks[at].end < start + 1:
+        while at < len(blocks) and blocks[at].end <= start:
             at += 1
-        inside = at < len(blocks) and blocks[at].start <= start + len(line) and bool(line.strip())
+        inside = at < len(blocks) and blocks[at].start <= start and bool(line.strip())
         lines.append(_Line(line, start, blocks[at].kind if inside else ""))
     return lines
 
@@ -194,8 +194,8 @@ def _weak(line: _Line) -> Iterator[ContentsEntry]:
     says = numbered_title(title)
     without_page = _LAST_NUMBER.sub("", title)
     if (says.number and says.words) or (without_page != title and title[0].isupper()):
-        titles = (without_page, title) if without_page != title else (title,)
-        yield ContentsEntry(titles, _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
+        titles = dict.fromkeys((without_page, title))
+        yield ContentsEntry(tuple(titles), _columns(line.text[: -len(line.text.lstrip())]), "", strong=False)
 
 
 def _before_page(gap: re.Pattern[str], text: str) -> tuple[int, str] | None:
@@ -212,7 +212,7 @@ def _columns(indent: str) -> int:
 
 _MOST_TRIED = 8  # places that look like a table of contents; of these the first that fits is taken
 _LONGEST = 200  # characters of a title in the text
-_BEFORE, _AFTER = 8, 24  # places looked at for an entry among those of equal words, around its own turn
+_AROUND = 24  # places looked at for an entry before and after its own turn, among those of equal words
 _NO_LETTERS = re.compile(r"[\W_]+")
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
@@ -442,23 +442,20 @@ def align(
 
 
 def _lines(text: str, blocks: Sequence[Block], media_type: str, ends: Set[str]) -> Iterator[_TitlePlace]:
-    """Yield the lines of paragraphs and list items that end as a title does, and whole paragraphs of a few lines."""
+    """Yield the first lines of paragraphs and items, one to three, that end as a title does; in plain text any."""
     for block in blocks:
         if block.kind not in {"paragraph", "item"}:
             continue
         lines, starts = split_lines(text[block.start : block.end])
         stops = [offset + len(line) for line, offset in zip(lines, starts, strict=False)]
-        first_only = media_type != PLAIN
-        for index in range(1 if first_only else len(lines)):
-            for last in range(index, min(index + (3 if first_only else 2), len(lines))):
+        for index in range(len(lines) if media_type == PLAIN else 1):
+            for last, line in enumerate(lines[index : index + 3], index):
                 start, end = block.start + starts[index], block.start + stops[last]
-                whole = last - index + 1 == len(lines)
-                if end - start > _LONGEST or _end(lines[last]) not in ends:
-                    continue
-                if whole or last == index or not first_only:
+                if end - start <= _LONGEST and _end(line) in ends:
                     title = plain_title(" ".join(lines[index : last + 1]))
                     heading = SectionHeading(start, next_line(text, end), 0, title)
-                    yield _TitlePlace(heading, numbered_title(title), whole and block.kind == "paragraph")
+                    whole = block.kind == "paragraph" and (start, end) == (block.start, block.end)
+                    yield _TitlePlace(heading, numbered_title(title), whole)
 
 
 def _end(title: str) -> str:
@@ -473,8 +470,9 @@ def _forms(title: str) -> Iterator[NumberedTitle]:
 def _forms_of(says: NumberedTitle) -> Iterator[NumberedTitle]:
     """Yield a title as read, and with a leading single letter taken for its number ("A Tables")."""
     yield says
-    if not says.number and len(says.words) > 1 and len(says.words[0]) == 1 and says.words[0].isalpha():
-        yield NumberedTitle((says.words[0].upper(),), 1, says.words[1:])
+    letter, rest = "".join(says.words[:1]), says.words[1:]
+    if rest and not says.number and len(letter) == 1 and letter.isalpha():
+        yield says._replace(number=(letter.upper(),), words=rest)
 
 
 def _fitting(
@@ -492,9 +490,9 @@ def _fitting(
     forms = {form for title in entry.titles for form in _forms(title)}
     for form in sorted(forms):
         turn = turns[form.words]
-        for place in by_words.get(form.words, ())[max(0, turn - _BEFORE) : turn + _AFTER]:
+        for place in by_words.get(form.words, ())[max(0, turn - _AROUND) : turn + _AROUND]:
             _keep(weights, max((_weight(form, says, place) for says in _forms_of(place.says)), default=0), place)
-    for place in by_anchor.get(entry.anchor.lower(), ())[:_AFTER] if entry.anchor else ():
+    for place in by_anchor.get(entry.anchor.lower(), ())[:_AROUND] if entry.anchor else ():
         _keep(weights, 7, place)
     turns.update({form.words for form in forms})
     return list(weights.values())
@@ -502,7 +500,7 @@ def _fitting(
 
 def _keep(weights: dict[int, tuple[int, _TitlePlace]], weight: int, place: _TitlePlace) -> None:
     start = place.heading.start
-    if weight and (start not in weights or weights[start][0] < weight):
+    if weight > weights.get(start, (0, place))[0]:
         weights[start] = (weight, place)
 
 

@@ -33,7 +33,7 @@ from catena.text.words import count_tokens
 
 Border: TypeAlias = Literal["heading", "paragraph", "inside"]
 _BLOCK = 2_048  # borders at once: what is computed for them fits a processor's cache
-_NO_DIRECTION = 1e-12
+_NOTHING = 1e-9  # of a direction, or of differences between depths: what rounding may leave
 # minus the number of short segments, and the sum of gains: larger is better
 _BreakValue: TypeAlias = tuple[int, float]
 
@@ -172,12 +172,12 @@ def _embedded(texts: Sequence[str]) -> Step[NDArray[np.float32]]:
 def _spans(
     part: Sequence[TextUnit], vectors: NDArray[np.float32], options: EmbeddingOptions
 ) -> list[tuple[int, int]]:
+    if len(part) == 1:
+        return [(part[0].start, part[0].end)]
     weights = {"heading": options.at_heading, "paragraph": 0.0, "inside": -options.inside_paragraph}
     found = depths(dissimilarities(vectors, reach=options.reach))
-    deviation = float(found.std()) if len(found) else 0.0
-    scores = found / deviation if deviation > 1e-9 else np.zeros_like(found)
-    preferred = scores + np.array([weights[unit.border] for unit in part[1:]], dtype=np.float64)
-    gains = preferred - options.sensitivity - (preferred.mean() if len(preferred) else 0.0)
+    preferred = found / max(found.std(), _NOTHING) + np.array([weights[unit.border] for unit in part[1:]])
+    gains = preferred - options.sensitivity - preferred.mean()
     sizes = [unit.end - unit.start for unit in part]
     breaks = best_breaks(gains.tolist(), sizes, shortest=options.shortest, longest=options.longest)
     return list(pairwise([part[0].start, *(part[index].start for index in breaks), part[-1].end]))
@@ -220,7 +220,7 @@ def _unlike(vectors: NDArray[np.float32], borders: NDArray[np.intp], reach: int)
     after = sums[np.minimum(borders + reach, high) - low] - middle
     lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
     products = np.einsum("ij,ij->i", before, after)
-    known = lengths > _NO_DIRECTION
+    known = lengths > _NOTHING
     found = np.zeros(len(borders), dtype=np.float64)
     found[known] = 1.0 - np.clip(products[known] / lengths[known], -1.0, 1.0)
     return found

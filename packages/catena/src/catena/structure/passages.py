@@ -21,7 +21,7 @@ from catena.model import (
 from catena.model.ids import span_id
 from catena.model.values import View
 from catena.structure.blocks import Block, blocks_of
-from catena.structure.chunking import HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
+from catena.structure.chunking import DEFAULT_OPTIONS, HEADING_ONLY, ChunkOptions, by_section, cut, trimmed
 from catena.structure.division import LEVELS, Counter, Span, blank_lines, divide, items, tables_in, units
 from catena.structure.headings import tree_of
 from catena.structure.views import body_of, headed_views, is_contents, searchable
@@ -35,7 +35,6 @@ PASSAGE = "passage"
 PASSAGE_TOKENS = 100
 """Tokens of a passage, its titles not counted: what one vector says best, and any encoder reads whole."""
 
-_SHORTEST = 24  # tokens: what is shorter joins its neighbour, as in other chunks
 _SHORT_SENTENCE = 12  # tokens: a shorter one, or a heading, joins what follows it
 _ITEM = re.compile(r"\s*(?:[-+*•]|\d{1,9}[.)])\s+")
 
@@ -66,7 +65,7 @@ def passages_of(
     media_type = document.media_type if document is not None else "text/markdown"
     alone = Document(id=chunk.document_id, text=chunk.text, media_type=media_type)
     sections = [replace(section, path=chunk.path) for section in tree_of(alone, [])]
-    lengths = ChunkOptions(max_tokens=max_tokens, min_tokens=min(_SHORTEST, max_tokens))
+    lengths = ChunkOptions(max_tokens=max_tokens, min_tokens=min(DEFAULT_OPTIONS.min_tokens, max_tokens))
     found = cut(alone, sections, options=lengths, count=count)
     return tuple(_placed(chunk, passage, document) for passage in found)
 

@@ -31,8 +31,7 @@ RepairKind: TypeAlias = Literal[
     "empty",  # nothing was left
 ]
 LEFT_OUT = "left out"
-_SHOWN = 80  # characters of a value in a report
-_LONGEST_NUMBER = 10_000  # bits
+_SHOWN = 80  # characters of a value in a report, or bits of a number
 _TITLES = ("title", "section_title", "name", "heading")
 _STARTS = ("start", "start_index", "start_line", "first_line", "first")
 _ENDS = ("end", "end_index", "end_line", "last_line", "last")
@@ -223,7 +222,7 @@ def read_number(value: Any) -> int | None:
 
 
 def _clipped(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:  # Python refuses to print these
+    if isinstance(value, int) and value.bit_length() > _SHOWN:  # Python refuses to print the longest
         return f"a number of {value.bit_length()} bits"
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
@@ -234,7 +233,8 @@ def _described(value: object) -> str:
 
 
 def _starts(sections: Sequence[_NumberedSection]) -> str:
-    return ", ".join(_clipped(section.end if section.start is None else section.start) for section in sections[:12])
+    lines = (section.end if section.start is None else section.start for section in sections)
+    return _clipped(", ".join(map(_clipped, lines)))
 
 
 def _span(section: _NumberedSection) -> str:
@@ -293,17 +293,15 @@ def _whole_shift(starts: list[int], ends: list[int], first: int, last: int) -> i
 
 
 def _one_by_one(sections: Sequence[_NumberedSection], first: int, last: int, note: Note) -> list[_NumberedSection]:
-    length = last - first + 1
     found = list(sections)
     following = _following_starts(sections, first, last)
     before = first - 1
     for index, section in enumerate(sections):
         start, end, bound = section.start, section.end, following[index]
-        outside = start is not None and not first <= start <= last
-        if start is not None and outside and 0 <= start < length and before < start + first < bound:
+        if start is not None and not first <= start <= last and before < start + first < bound:
             start += first
         low = before if start is None else start
-        if end is not None and not first <= end <= last and 0 <= end < length and low <= end + first < bound:
+        if end is not None and not first <= end <= last and low <= end + first < bound:
             end += first
         if (start, end) != (section.start, section.end):
             found[index] = section._replace(start=start, end=end)
@@ -426,8 +424,7 @@ def _titled(given: Any, place: int | None, untitled: Callable[[], str], longest:
     title = clean_title(text, longest) if isinstance(text, str) else ""
     title = title or clean_title(untitled(), longest) or "Untitled"
     if place is not None and title != given:
-        was = f"{given[:longest]}…" if isinstance(given, str) and len(given) > longest + 1 else given
-        note("title", place, _described(was), repr(title))
+        note("title", place, _clipped(_described(given)), repr(title))
     return title
 
 

@@ -150,7 +150,7 @@ def _abridged(line: str, longest: int | None) -> str:
 Mode: TypeAlias = Literal["iterative", "parallel"]
 OnError: TypeAlias = Literal["raise", "degrade"]
 PURPOSE = "segmentation"  # of every request
-_SHOWN = 4_000  # characters of one line (a large table) that a model is shown
+_SHOWN = 4_000  # most characters of one line
 _OPEN = '\nThe section before these lines is called "{title}" and may go on here; if it does, give it that title.\n'
 _PROBLEM = "\nAn earlier answer could not be used: {problem}\n"
 _LAST_NUMBERS = re.compile(r"Divide lines (\d+) to (\d+)\.\s*\Z")
@@ -198,6 +198,11 @@ class SegmentOptions:
         check_options(self)
         if self.wrap > self.window // 2:
             raise ParameterError("wrap", self.wrap, f"1 to {self.window // 2}, half a window")
+
+    @property
+    def longest_line(self) -> int:
+        """Return how many characters of one line (a large table) a model is shown."""
+        return min(_SHOWN, self.window // 2)
 
 
 DEFAULT_OPTIONS = SegmentOptions()
@@ -384,8 +389,7 @@ class _Job:
     ) -> _Job:
         borders = [offset for region in regions for offset in (region.start, region.end)]
         lines = number_lines(document, wrap=options.wrap, base=options.base, blocks=blocks, borders=borders)
-        longest = min(_SHOWN, options.window // 2)
-        sizes = (min(lines.size(index, index), longest) for index in range(len(lines)))
+        sizes = (min(lines.size(index, index), options.longest_line) for index in range(len(lines)))
         return cls(
             document=document,
             lines=lines,
@@ -416,7 +420,7 @@ class _Job:
 
     def request(self, run: LineSpan, open_title: str, problem: str) -> Complete:
         prompt, base = prompts.load("segment_lines"), self.lines.base
-        shown = self.lines.shown(run.first, run.last, longest=min(_SHOWN, self.options.window // 2))
+        shown = self.lines.shown(run.first, run.last, longest=self.options.longest_line)
         return Complete.of(
             prompt,
             PURPOSE,
@@ -432,7 +436,7 @@ class _Job:
     def read(self, reply: str, run: LineSpan) -> Repaired:
         """Return the sections in a reply; raise ValueError where none of them is of use."""
         base, options = self.lines.base, self.options
-        most = max(1, -(-self.size(*run) // options.min_section)) if options.min_section else None
+        most = -(-self.size(*run) // options.min_section) if options.min_section else None
         repaired = repair(
             read_sections(reply),
             run.first + base,
@@ -469,7 +473,7 @@ def planned_answer(request: Complete) -> Completion:
     if found is None:
         return Completion(text="[]")
     first, last = int(found[1]), int(found[2])
-    starts = sorted({first, max(first, last - (last - first) // 5)})
+    starts = sorted({first, last - (last - first) // 5})
     return Completion(text=json.dumps([{"title": "A section of the document", "start": start} for start in starts]))
 
 
