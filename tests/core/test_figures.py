@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pypdfium2 as pdfium
 import pytest
+from case_files import rows_of
 from drawn_pages import HEIGHT, KINDS, amid, bars, bitmap, circles, curve, listing, overlap, pdf, prose, table, text
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +18,19 @@ from pypdf import PdfReader, PdfWriter
 
 from catena.formatting import figures_of, format_layout
 from catena.model import Document, FigureCrop, Parsed
-from catena.model.layout import Line, Span
+from catena.model.layout import Line, RuledTable, Span
 from catena.parsing import figure_shapes, parse_bytes
 from catena.parsing import pdf_pypdfium2 as figures
-from catena.parsing.figure_regions import Region, clusters, running_text, without_decorations
-from catena.parsing.figure_shapes import Box, Shape
+from catena.parsing.figure_regions import (
+    Region,
+    clusters,
+    connects,
+    draws_something,
+    find_regions,
+    running_text,
+    without_decorations,
+)
+from catena.parsing.figure_shapes import Box, Drawn, Shape
 from catena.parsing.files import parsed_pdf
 from catena.parsing.pages import page_event
 from catena.parsing.pdf_pypdfium2 import MARGIN, MAX_PIXELS, png
@@ -112,25 +121,6 @@ def test_labels_outside_the_lines_are_part_of_the_figure_and_text_to_be_read_is_
     between = Box(120, end + 3, 360, end + 83)
     (figure,) = found(pdf(amid(lambda canvas: circles(canvas, between), end + 86)))
     assert overlap(box(figure), between) > 0.93
-
-
-def test_panels_side_by_side_are_one_figure_and_captions_keep_two_apart():
-    def panels(canvas):
-        for x in (100, 260):
-            curve(canvas, Box(x, 200, x + 140, 300))
-        text(canvas, "Figure 1: left and right", 60, 330)
-
-    def apart(canvas):
-        curve(canvas, Box(100, 200, 300, 290))
-        text(canvas, "Figure 1: the first one", 100, 306)
-        curve(canvas, Box(100, 322, 300, 412))
-        text(canvas, "Figure 2: the second one", 100, 430)
-
-    def across(canvas):
-        for x, y in ((100, 200), (220, 320)):  # near each other, but neither side by side nor one above the other
-            canvas.circle(x + 50, HEIGHT - y - 50, 50)
-
-    assert [len(found(pdf(amid(draw)))) for draw in (panels, apart, across)] == [1, 2, 2]
 
 
 def wires(canvas, at=AT, boxes=lambda canvas, *sides: canvas.rect(*sides)):
@@ -280,11 +270,50 @@ def test_white_and_clipped_ink_is_not_seen_and_a_drawing_in_a_form_is_one_with_i
         assert overlap(box(figure), seen) > 0.95
 
 
-def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
-    def line(words, x0, x1, top, *, size=10.0, inked=1.0):
-        span = Span(text=words, x0=x0, x1=x0 + inked * (x1 - x0), size=size)
-        return Line(text=words, x0=x0, x1=x1, top=top, bottom=top + size, spans=(span,))
+def line(words, x0, x1, top, look=None, *, size=10.0, inked=1.0, column=0):
+    if look is not None:
+        return line(words, x0, x1, top, **look)
+    span = Span(text=words, x0=x0, x1=x0 + inked * (x1 - x0), size=size)
+    return Line(text=words, x0=x0, x1=x1, top=top, bottom=top + size, spans=(span,), column=column)
 
+
+def shapes_of(drawn: str) -> list[Shape]:
+    """Return shapes told as "kind x0 top x1 bottom", with commas; a bar is a box that is filled."""
+    told = [shape.split() for shape in drawn.split(", ")]
+    boxes = [(kind, Box(*map(float, sides))) for kind, *sides in told]
+    return [Shape("box" if kind == "bar" else kind, at, solid=kind == "bar") for kind, at in boxes]
+
+
+def regions(drawn: str, *written: Line) -> list[Region]:
+    """Return the figures of a page of 600 by 800 points on which shapes and lines are."""
+    texts = [Box(line.x0, line.top, line.x1, line.bottom) for line in written]
+    return find_regions(Drawn(shapes_of(drawn), texts), written, (), (600.0, 800.0))
+
+
+PHOTO = "image 100 200 200 300"
+
+
+@pytest.mark.parametrize(("drawn", "written", "boxes"), rows_of("cases_figure_reach.txt"))
+def test_how_far_a_figure_reaches(drawn, written, boxes):
+    found = regions(drawn, *(line(*each) for each in written))
+    assert [" ".join(f"{side:g}" for side in region.box) for region in found] == [*boxes]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "right", "count"),
+    [
+        ("ink 100 200 200 300", 150, 1),
+        ("ink 100 200 200 300", 151, 0),
+        ("image 100 200 129 300, ink 129 200 200 300", 200, 0),
+        ("image 100 200 130 300, ink 130 200 200 300", 200, 1),
+    ],
+)
+def test_what_is_drawn_in_a_table_is_no_figure_unless_it_is_mostly_pictures(drawn, right, count):
+    table = RuledTable(x0=100, x1=right, top=200, bottom=300, rows=(("a", "b"), ("c", "d")))
+    assert len(find_regions(Drawn(shapes_of(drawn), []), (), [table], (600.0, 800.0))) == count
+
+
+def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
     titles = [line("A title over the whole page", 50, 450, top, size=20.0) for top in (20, 60)]
     column = [line("words of a paragraph", 60 + n, 260 + n, 100 + 12 * n) for n in range(9)]
     assert running_text([titles[0], *column], 595.0)[1:] == [True] * 9
@@ -293,19 +322,87 @@ def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
     assert running_text(labels, 595.0) == [False] * 9
 
 
+@pytest.mark.parametrize(("lines", "read"), rows_of("cases_figure_prose.txt"))
+def test_which_lines_are_running_text(lines, read):
+    assert "".join("ny"[each] for each in running_text([line(*each) for each in lines], 600.0)) == read
+
+
+def test_a_photo_is_a_bitmap_and_has_the_same_content_wherever_it_stands():
+    marked = f"{PHOTO}, ink 110 210 180 240, ink 110 250 180 290"
+    drawn = f"{marked}, ink 120 244 160 246"
+    found = [regions(*page)[0] for page in ((PHOTO, line("one", 206, 300, 240)), (marked,))]
+    found += [regions(*page)[0] for page in ((PHOTO, line("one", 206, 301, 240)), (drawn,))]
+    assert [each.kind for each in found] == ["bitmap", "bitmap", "drawing", "drawing"]
+    shapes = shapes_of(drawn)
+    moved = [shape._replace(box=Box(*(side + 33 for side in shape.box))) for shape in shapes]
+    *first, last = shapes
+    changed = [last._replace(box=Box(*(s + 2 * (n == m) for n, s in enumerate(last.box)))) for m in range(4)]
+    others = [[*first, each] for each in (*changed, last._replace(mark=1), last._replace(kind="rule"))]
+    contents = [find_regions(Drawn(each, []), (), (), (600.0, 800.0))[0].content for each in (shapes, moved, *others)]
+    assert contents[0] == contents[1]
+    assert len(set(contents)) == 1 + len(others)
+
+
 def region(x: float = 100, y: float = 300, content: int = 1) -> Region:
     return Region(Box(x, y, x + 50, y + 50), "bitmap", content)
 
 
-def test_one_content_on_four_pages_is_an_ornament_wherever_it_stands():
-    heights = dict.fromkeys(range(1, 6), 800.0)
-    wandering = {number: [region(x=70.0 * number)] for number in range(1, 5)}
-    assert not any(without_decorations(wandering, heights).values())
-    assert all(without_decorations({n: wandering[n] for n in range(1, 4)}, heights).values())
-    assert not any(without_decorations({n: [region()] for n in range(1, 4)}, heights).values())
+@pytest.mark.parametrize(
+    ("places", "stays"),
+    [
+        ([(70, 300), (140, 300), (210, 300)], True),  # on four pages wherever it stands
+        ([(70, 300), (140, 300), (210, 300), (280, 300)], False),
+        ([(100, 300)] * 2, True),  # on three at one place
+        ([(100, 300), (104, 302), (100, 300)], False),
+        ([(100, 300), (106, 300), (100, 300)], True),
+        ([(100, 300), (100, 306), (100, 300)], True),
+        ([(100, 70)] * 2, False),  # on two in the 15 % at the top or at the bottom
+        ([(100, 71)] * 2, True),
+        ([(100, 680)] * 2, False),
+        ([(100, 679)] * 2, True),
+        ([(100, 70)], True),
+    ],
+)
+def test_one_content_on_several_pages_is_an_ornament(places, stays):
+    pages = {number: [region(*place)] for number, place in enumerate(places, 1)}
+    left = without_decorations(pages | {9: [region(content=2)]}, dict.fromkeys(range(1, 10), 800.0))
+    assert [bool(left[number]) for number in (*pages, 9)] == [stays] * len(pages) + [True]
 
 
 places, sides = st.floats(0, 700), st.floats(0, 200)
+
+
+@pytest.mark.parametrize(
+    ("other", "page", "together"),
+    [
+        ("ink 11.9 11.9 14 14", (90, 90), True),  # in cells of 6 points that touch, also at a corner
+        ("ink 12 0 14 5", (90, 90), False),
+        ("ink 0 12 5 14", (90, 90), False),
+        ("ink 0 12 5 14", (4_000, 90), True),  # 10 points on a large page
+        ("ink 12 0 14 5", (90, 4_000), True),
+        ("ink 25 0 30 20, ink 20 15 26 20", (90, 90), False),
+        ("ink 25 0 30 20, ink 0 15 26 20, ink 0 6 5 15", (90, 90), True),  # around a corner
+        ("ink 90 90 90 90", (90, 90), False),
+    ],
+)
+def test_what_lies_together_is_of_cells_that_touch(other, page, together):
+    assert (len(clusters(shapes_of(f"ink 0 0 5 5, {other}"), page)) == 1) is together
+    one, two = (Shape("ink", Box(x, x, x + 5, x + 5), group=1) for x in (0, 54))
+    assert len(clusters([one, two], (90, 65))) == 1  # parts of one drawing that covers less than 0.6 of the page
+    assert len(clusters([one, two], (90, 64))) == 2
+
+
+@pytest.mark.parametrize(("drawn", "texts", "is_drawing"), rows_of("cases_figure_drawings.txt"))
+def test_which_shapes_are_a_drawing(drawn, texts, is_drawing):
+    written = [Box(*map(float, text.split())) for text in texts]
+    assert draws_something(shapes_of(drawn), written) is is_drawing
+
+
+@pytest.mark.parametrize(("drawn", "leads"), rows_of("cases_figure_wires.txt"))
+def test_where_lines_lead_from_box_to_box(drawn, leads):
+    shapes = shapes_of(f"box 0 0 20 20, {drawn}")
+    turned = [shape._replace(box=Box(*(shape.box[side] for side in (1, 0, 3, 2)))) for shape in shapes]
+    assert (connects(shapes), connects(turned)) == (leads, leads)
 
 
 @given(st.lists(st.tuples(places, places, sides, sides), min_size=1, max_size=30))
