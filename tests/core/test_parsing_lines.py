@@ -58,10 +58,34 @@ def test_gaps_are_measured_in_the_size(gap: float, text: str, spans: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("dy", "size", "lines"), [(0, 10, 1), (-4, 7, 1), (3, 7, 1), (-4, 10, 2), (12, 10, 2), (-6, 7, 2)]
+    ("dy", "size", "small", "read"),
+    [
+        (0, 10, "2", "base2"), (2, 10, "2", "base2"), (2.1, 10, "2", "base|2"), (-2.1, 10, "2", "2|base"),
+        (2.1, 9.1, "2", "base|2"), (2.1, 9, "2", "base2"), (-2.1, 9, "2", "base2"), (4.5, 7, "2", "base2"),
+        (4.6, 7, "2", "base|2"), (-2, 7, "2", "base2"), (-2.1, 7, "2", "base²"), (-5.1, 7, "2", "base²"),
+        (-5.3, 7, "2", "2|base"), (-4.5, 7, "x", "basex"), (-4.6, 7, "x", "x|base"),
+    ],
+)  # fmt: skip
+def test_raised_and_lowered_runs_stay_on_their_line(dy: float, size: float, small: str, read: str) -> None:
+    lines = page_lines([run("base", 0, 50), run(small, 20, 50 + dy, size=size)])
+    assert "|".join(line.text for line in lines) == read
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "read"), [(1, 9, "a¹ b"), (1.1, 9, "a 1 b"), (9, 1, "a ¹b"), (9, 1.1, "a 1 b")]
 )
-def test_raised_and_lowered_runs_stay_on_their_line(dy: float, size: float, lines: int) -> None:
-    assert len(page_lines([run("base", 0, 50), run("2", 20, 50 + dy, size=size)])) == lines
+def test_a_raised_digit_is_one_that_touches_its_word(before: float, behind: float, read: str) -> None:
+    around = [run("a", 0, 50), run("1", 5 + before, 47, size=7), run("b", 8.5 + before + behind, 50)]
+    assert [line.text for line in page_lines(around)] == [read]
+
+
+def test_a_line_has_the_place_of_all_its_runs_and_small_ones_join_the_nearest() -> None:
+    runs = [run("above", 0, 50, size=20), run("x", 50, 61, size=7), run("below", 0, 66, size=20)]
+    one, other = page_lines([*runs, run("wide", 60, 66)])
+    assert (one.text, other.text) == ("above", "belowx wide")
+    assert (other.x0, other.x1, other.top, other.bottom) == (0, 80, 50, 70)
+    spans = [(span.text, span.x0, span.x1, span.size) for span in other.spans]
+    assert spans == [("below", 0, 50, 20), ("x", 50, 53.5, 7), ("wide", 60, 80, 10)]
 
 
 def test_columns_that_are_printed_line_by_line_are_known_by_full_lines_and_a_table_is_none() -> None:
@@ -94,6 +118,54 @@ def test_columns_whose_first_lines_stand_on_unlike_baselines_are_not_mixed(first
     baselines = [[74.0, 91, 104, 117, 130, 143], [79.0, 98, 111, 124, 137, 150]]
     lines = page_lines(columns_of(baselines[first], baselines[1 - first]))
     assert [line.text for line in lines] == named(6, 6)
+
+
+EVEN = [20.0 * row for row in range(20)]
+FULL = "four words of text"
+
+
+def rows_of_two(count: int, words: str = FULL, width: float = 200, few: float = 200) -> list[Run]:
+    """Return two columns printed line by line, whose first lines are `width` wide and the others `few`."""
+    widths = [width] + [few] * (count - 1)
+    return [run(words, x, 20.0 * row, width=wide) for row, wide in enumerate(widths) for x in (0, 220)]
+
+
+def out_of_turn(*, late: int, rows: int) -> list[Run]:
+    """Return two columns, the second one behind the first, but for some lines that come before it."""
+    runs = columns_of(EVEN[:rows], EVEN[:rows])
+    return [*runs[rows + 4 : rows + 4 + late], *runs[:rows], *runs[rows : rows + 4], *runs[rows + 4 + late :]]
+
+
+def with_foot(gap: float) -> list[Run]:
+    """Return two columns and a line below both, printed last, whose distance to them is given."""
+    foot = [run(text, x, 120 + gap, width=60) for text, x in (("outer", 0), ("inner", 360))]
+    return [*columns_of(EVEN[:7], EVEN[:7])[::-1], *foot]
+
+
+@pytest.mark.parametrize(
+    ("runs", "are_columns"),
+    [
+        (columns_of(EVEN[:3], EVEN[:3]), True),  # three lines on each side
+        (columns_of(EVEN[:2], EVEN[:2]), False),
+        (columns_of([20.0, *EVEN[2:9]], [19.0]), True),  # or one that begins above eight lines
+        (columns_of([20.0, *EVEN[2:8]], [19.0]), False),
+        ([each._replace(x1=208.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], True),  # a gutter
+        ([each._replace(x1=209.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], False),
+        ([each._replace(x1=51.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], True),  # 0.12 of all
+        ([each._replace(x1=50.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], False),
+        (out_of_turn(late=2, rows=20), True),  # a tenth of the lines printed out of turn
+        (out_of_turn(late=3, rows=20), False),
+        (rows_of_two(8), True),  # eight lines, full and of four words, printed line by line
+        (rows_of_two(7), False),
+        (rows_of_two(8, "three words only"), False),
+        (rows_of_two(8, few=161), True),
+        (rows_of_two(8, few=160), False),
+        (with_foot(26), True),  # a running line is 2.5 of the size away
+        (with_foot(25), False),
+    ],
+)
+def test_what_columns_are(runs: list[Run], are_columns: bool) -> None:
+    assert (len(page_lines(runs)) == len(runs)) is are_columns
 
 
 @pytest.mark.parametrize("overflow", [1, 2, 5])
