@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pypdfium2 as pdfium
@@ -448,6 +449,126 @@ def test_png_gives_back_every_pixel(width, height, photo, data):
     assert (wide, tall) == image.size == (width, height)
     rows = [pixels[y * stride : y * stride + 3 * width] for y in range(height)]
     assert image.tobytes() == b"".join(rows)
+
+
+def all_kinds(canvas):
+    """Draw one of each kind of thing, and three that are not seen: behind a clip, white, and hidden."""
+    canvas.setStrokeColorRGB(1, 0, 0)
+    canvas.setLineWidth(3)
+    canvas.setDash(3, 2)
+    canvas.line(100, 742, 200, 742)
+    canvas.setDash()
+    canvas.setFillColorRGB(0, 0.5, 1, alpha=0.5)
+    path = canvas.beginPath()
+    path.moveTo(100, 700)
+    path.curveTo(110, 720, 120, 720, 130, 700)
+    path.curveTo(140, 680, 150, 680, 160, 700)
+    path.lineTo(160, 690)
+    path.close()
+    canvas.drawPath(path, stroke=0, fill=1, fillMode=0)
+    canvas.setFillColorRGB(0, 0, 0, alpha=1)
+    canvas.setFont("Helvetica-Bold", 12)
+    canvas.drawString(200, 700, "Valve <1>")
+    canvas.drawString(200, 690, "unseen", mode=3)
+    canvas.saveState()
+    canvas.translate(300, 700)
+    canvas.rotate(90)
+    canvas.drawString(0, 0, "up")
+    canvas.restoreState()
+    canvas.saveState()
+    clip = canvas.beginPath()
+    clip.rect(100, 600, 50, 40)
+    canvas.clipPath(clip, stroke=0)
+    canvas.circle(150, 620, 30, fill=1, stroke=0)
+    canvas.rect(200, 600, 9, 9)
+    canvas.linearGradient(100, 600, 110, 600, ("red", "blue"))
+    canvas.restoreState()
+    canvas.beginForm("part")
+    canvas.setLineWidth(1)
+    canvas.setStrokeColorRGB(0, 0, 0)
+    canvas.rect(0, 0, 20, 10)
+    canvas.line(0, 30, 20, 30)
+    canvas.endForm()
+    canvas.saveState()
+    canvas.transform(2, 0, 0, 2, 200, 620)
+    canvas.doForm("part")
+    canvas.restoreState()
+    bitmap(canvas, Box(250, 220, 290, 240))
+    bitmap(canvas, Box(310, 220, 350, 222))
+    canvas.setFillColorRGB(1, 1, 1)
+    canvas.rect(400, 600, 50, 50, fill=1, stroke=0)
+    canvas.line(10, 10, 20, 10)
+
+
+FLIPPED = (1.0, 0.0, 0.0, -1.0, 0.0, HEIGHT)
+
+
+def test_each_kind_of_thing_is_drawn_as_svg_and_noted_with_its_place():
+    page = pdfium.PdfDocument(pdf(all_kinds))[0]
+    svg = figure_shapes.svg_of(page, FLIPPED, Box(90, 90, 460, 250), lambda at: f"{at}".encode())
+    assert svg == Path(__file__).with_name("all_kinds.svg").read_text(encoding="utf-8")
+    drawn = figure_shapes.drawn_on(page, FLIPPED, (595.0, HEIGHT))
+    assert [f"{s.kind} {' '.join(f'{side:.0f}' for side in s.box)} {s.solid:d} {s.group}" for s in drawn.shapes] == [
+        "ink 98 98 202 102 0 0",
+        "ink 100 122 160 162 1 0",
+        "ink 120 202 150 242 1 0",
+        "ink 100 202 150 242 1 0",
+        "box 200 201 241 222 0 1",
+        "rule 200 161 241 163 0 1",
+        "image 250 220 290 240 0 0",
+        "rule 310 220 350 222 0 0",
+        "ink 8 830 22 834 0 0",
+    ]
+    assert len(drawn.texts) == 3
+    assert drawn.shapes[6].mark == drawn.shapes[7].mark != drawn.shapes[5].mark
+
+
+@pytest.mark.parametrize(("depth", "count"), [(6, 1), (7, 0)])
+def test_forms_in_forms_are_drawn_to_a_depth(depth, count):
+    def nested(canvas):
+        for level in range(depth):
+            canvas.beginForm(f"form{level}")
+            canvas.line(100, 100, 300, 200) if level == 0 else canvas.doForm(f"form{level - 1}")
+            canvas.endForm()
+        canvas.doForm(f"form{depth - 1}")
+
+    page = pdfium.PdfDocument(pdf(nested))[0]
+    assert len(figure_shapes.drawn_on(page, FLIPPED, (595.0, HEIGHT)).shapes) == count
+    assert figure_shapes.svg_of(page, FLIPPED, Box(0, 0, 595, 842), lambda _: b"").count("<path") == count
+
+
+def corners(*sides, cut=0.0, gap=0.0):
+    """Return the corners of a rectangle, all of them cut off, or with a gap at the end of its outline."""
+    x0, y0, x1, y1 = sides
+    if not cut:
+        return [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0 + gap)]
+    return [(x0 + cut, y0), (x1 - cut, y0), (x1, y0 + cut), (x1, y1 - cut), (x1 - cut, y1), (x0 + cut, y1),
+            (x0, y1 - cut), (x0, y0 + cut), (x0 + cut, y0)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("points", "curved", "kind"),
+    [
+        ([(0, 0), (90, 2.5)], False, "rule"),
+        ([(0, 0), (2.5, 90)], False, "rule"),
+        ([(0, 0), (90, 2.6)], False, "ink"),
+        ([(0, 0), (90, 2.5)], True, "ink"),
+        (corners(0, 0, 100, 100), False, "box"),
+        (corners(0, 0, 100, 100)[:-1], False, "ink"),
+        (corners(0, 0, 100, 100, gap=20), False, "box"),
+        (corners(0, 0, 100, 100, gap=21), False, "ink"),
+        (corners(0, 0, 100, 100, cut=12.5), True, "box"),
+        (corners(0, 0, 100, 100, cut=12.6), True, "ink"),
+        (corners(0, 0, 100, 100, cut=12.5), False, "ink"),
+        ([(0, 0), (100, 0.75), (99.25, 100), (0.75, 99.25), (0, 0)], False, "box"),
+        ([(0, 0), (100, 0.76), (100, 100), (0, 100), (0, 0)], False, "ink"),
+        ([*corners(0, 0, 100, 100), (50, 0), (50, 50), (50, 0)], False, "ink"),
+        ([(0, 0), (100, 0), (0, 0)], True, "ink"),
+    ],
+)
+def test_of_what_kind_a_path_is(points, curved, kind):
+    seen = Box(*(find(side) for find in (min, max) for side in zip(*points, strict=True)))
+    assert figure_shapes.kind_of_path(points, curved, seen) == kind
 
 
 def test_a_drawing_is_written_as_svg_with_its_text_and_nothing_that_could_run():

@@ -136,10 +136,10 @@ def out_of_turn(*, late: int, rows: int) -> list[Run]:
     return [*runs[rows + 4 : rows + 4 + late], *runs[:rows], *runs[rows : rows + 4], *runs[rows + 4 + late :]]
 
 
-def with_foot(gap: float) -> list[Run]:
-    """Return two columns and a line below both, printed last, whose distance to them is given."""
-    foot = [run(text, x, 120 + gap, width=60) for text, x in (("outer", 0), ("inner", 360))]
-    return [*columns_of(EVEN[:7], EVEN[:7])[::-1], *foot]
+def with_running_line(y: float) -> list[Run]:
+    """Return two columns from 0 to 120, and a line over or below both, printed last."""
+    line = [run(text, x, y, width=60) for text, x in (("outer", 0), ("inner", 360))]
+    return [*columns_of(EVEN[:7], EVEN[:7])[::-1], *line]
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,10 @@ def with_foot(gap: float) -> list[Run]:
         (rows_of_two(8, "three words only"), False),
         (rows_of_two(8, few=161), True),
         (rows_of_two(8, few=160), False),
-        (with_foot(26), True),  # a running line is 2.5 of the size away
-        (with_foot(25), False),
+        (with_running_line(146), True),  # a running line is 2.5 of the size away
+        (with_running_line(145), False),
+        (with_running_line(-26), True),
+        (with_running_line(-25), False),
     ],
 )
 def test_what_columns_are(runs: list[Run], are_columns: bool) -> None:

@@ -275,6 +275,8 @@ def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
 
 def _without_running_lines(strips: Sequence[_Strip], size: float) -> Sequence[_Strip]:
     """Leave out a first and a last strip that are apart: programs print header and footer out of turn."""
+    if len(strips) > 1 and strips[1].y - strips[0].y > APART * size:
+        strips = strips[1:]
     if len(strips) > 1 and strips[-1].y - strips[-2].y > APART * size:
         strips = strips[:-1]
     return strips
