@@ -14,7 +14,7 @@ from case_files import rows_of
 from drawn_pages import HEIGHT, KINDS, amid, bars, bitmap, circles, curve, listing, overlap, pdf, prose, table, text
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageChops
 from pypdf import PdfReader, PdfWriter
 
 from catena.formatting import figures_of, format_layout
@@ -34,7 +34,8 @@ from catena.parsing.figure_regions import (
 from catena.parsing.figure_shapes import Box, Drawn, Shape
 from catena.parsing.files import parsed_pdf
 from catena.parsing.pages import page_event
-from catena.parsing.pdf_pypdfium2 import MARGIN, MAX_PIXELS, png
+from catena.parsing.pdf_pypdfium2 import MARGIN, MAX_PIXELS, cropped, marked_page, png
+from catena.parsing.protocol import Unreadable
 
 AT = Box(120, 200, 360, 300)
 
@@ -427,6 +428,32 @@ def test_the_crop_shows_the_figure_with_a_margin_at_the_resolution_asked_for():
     assert blue == pytest.approx(drawn, rel=0.05)
     edge = image.crop((0, 0, figure.width, 3)).convert("RGB").get_flattened_data()
     assert set(edge) == {(255, 255, 255)}
+
+
+def inked(packed: bytes) -> tuple[int, ...]:
+    """Return the box of all pixels that are not white, and the size of the picture."""
+    image = Image.open(io.BytesIO(packed)).convert("RGB")
+    return (*ImageChops.invert(image).getbbox(), *image.size)
+
+
+def test_a_crop_and_a_mark_are_exact_to_the_pixel_and_end_at_the_border_of_the_page():
+    drawn = pdf(lambda canvas: canvas.rect(100, HEIGHT - 236, 40, 36, stroke=0, fill=1))
+    page, at = pdfium.PdfDocument(drawn)[0], Box(100, 200, 140, 236)
+    sides = [(at, 72, 4.0, (4, 4, 44, 40, 48, 44)), (at, 144, 0.0, (0, 0, 80, 72, 80, 72))]
+    sides += [(Box(0, 0, 140, 236), 72, 4.0, (100, 200, 140, 236, 144, 240))]
+    sides += [(Box(100, 200, 595, 842), 72, 4.0, (4, 4, 44, 40, 499, 646))]
+    for around, dpi, margin, expected in sides:
+        assert inked(cropped(page, around, dpi, photo=False, margin=margin)[0]) == expected
+    marks = [((100, 100, 200, 120), 72, (99, 99, 201, 121)), ((100, 100, 200, 120), 144, (198, 199, 402, 241))]
+    marks += [((0, 0, 5, 5), 72, (0, 0, 6, 6)), ((590, 835, 595, 842), 72, (589, 834, 595, 842))]
+    blank = pdf(*[lambda canvas: canvas.setTitle("")] * 3)
+    for mark, dpi, expected in marks:
+        for number in (1, 2, 3):
+            assert inked(marked_page(blank, None, number, [mark], dpi))[:4] == expected
+    for number in (0, 4):
+        with pytest.raises(Unreadable, match=f"it has no page {number}"):
+            marked_page(blank, None, number, [], 72)
+    assert inked(marked_page(blank, None, 1, [(0, 0, 5, 5)], 600))[4:] == (1682, 2380)  # four million pixels
 
 
 def test_a_turned_page_is_cropped_as_it_is_shown():

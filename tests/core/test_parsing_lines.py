@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.parsing.lines import page_lines, reading_blocks
-from catena.parsing.pages import IDENTITY, LETTER, Matrix, multiply, page_frame, shown_box
+from catena.parsing.pages import IDENTITY, LETTER, Matrix, multiply, page_frame, placed, shown_box
 from catena.parsing.runs import Gathered, Run, Style, readable_text, style_of
 
 PLAIN = Style()
@@ -197,6 +197,8 @@ def test_a_note_at_the_end_of_a_listing_is_no_column() -> None:
 
 
 def test_gathered_words_end_at_a_cell_or_a_step_back() -> None:
+    assert Gathered(em=10.0, words=["a"]).add("b", 7.0, 9.0, spaced=False) == ("a", 0.0, 0.0)
+    assert Gathered(em=10.0, words=["a"]).add("b", 6.9, 9.0, spaced=False) is None
     words = Gathered(em=10.0)
     pieces = [("a", 0, 5, False), ("b", 5, 10, True), ("c", 17, 22, False), ("d", 11, 15, False)]
     ended = [words.add(text, x0, x1, spaced=spaced) for text, x0, x1, spaced in pieces]
@@ -217,12 +219,16 @@ def test_gathered_words_end_at_a_cell_or_a_step_back() -> None:
 )
 def test_a_font_tells_its_style_by_its_name_or_its_descriptor(names: str, style: Style) -> None:
     assert {style_of(name) for name in names.split()} == {style}
-    assert style_of("X", flags=1 | 64 | 1 << 18) == Style(bold=True, italic=True, mono=True)
-    assert style_of("X", weight=700) == Style(bold=True)
+    for flag, look in ((1, {"mono": True}), (64, {"italic": True}), (1 << 18, {"bold": True})):
+        assert style_of("X", flags=flag) == Style(**look)
+    assert (style_of("X", weight=600), style_of("X", weight=599)) == (Style(bold=True), PLAIN)
 
 
 def test_text_is_made_readable_and_nothing_else() -> None:
     assert readable_text("\ufb01\ufb03 a\u00adb\x01 c\td ½ \ud800") == "fiffi a\u00adb c d ½ \ufffd"
+    assert readable_text("\ufaff\ufb00\ufb06\ufb07") == "\ufaffffst\ufb07"
+    assert readable_text("a\x00\x1f~\x7f\x9f\xa0b\t\n\v\f\r\x85\u2028\u2029c") == "a~\xa0b        c"
+    assert readable_text("\ud7ff\ud800\udfff\ue000") == "\ud7ff\ufffd\ufffd\ue000"
 
 
 # the frame of a page
@@ -255,13 +261,14 @@ def test_a_point_5_right_of_and_7_above_the_lower_left_corner(rotation: int, siz
 @pytest.mark.parametrize(
     "box",
     [
-        *((0, 0, 0, 9), (0, 0, 9, 0), (5, 0, 1, 9), (0, 0, 2e6, 9), (0, 0, 9, 2e6)),
+        *((0, 0, 0, 9), (0, 0, 9, 0), (5, 0, 1, 9), (0, 0, 1e6, 9), (0, 0, 9, 1e6)),
         *((math.nan, 0, 9, 9), (0, math.inf, 9, 9)),
     ],
 )
 def test_a_box_that_says_nothing_is_a_letter_page(box: tuple[float, float, float, float]) -> None:
     width, height, frame = page_frame(box, 0)
     assert ((width, height), at((0.0, 792.0), frame)) == (LETTER, (0.0, 0.0))
+    assert page_frame((0, 0, 0.5, 999_999), 0)[:2] == (0.5, 999_999)
 
 
 def test_the_first_matrix_is_applied_first() -> None:
@@ -269,6 +276,8 @@ def test_the_first_matrix_is_applied_first() -> None:
     assert at((1.0, 1.0), multiply(twice, moved)) == (5.0, 6.0)
     assert at((1.0, 1.0), multiply(moved, twice)) == (8.0, 10.0)
     assert multiply(twice, IDENTITY) == twice
+    assert multiply((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, 12)) == (25, 28, 57, 64, 100, 112)
+    assert placed((1, 2, -3, 4, 5, 6), 0, 0, 10, 20) == (-55, 6, 15, 106)
 
 
 @pytest.mark.parametrize(
