@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 import pypdfium2
 import pytest
+from case_files import rows_of
 from cli_calls import call
 from drawn_pages import HEIGHT, WIDTH, bitmap
 from drawn_pages import pdf as drawn_pdf
@@ -99,50 +100,15 @@ def test_what_is_seen_is_not_hidden(kind: str, engine: Engine) -> None:
     assert parsed.notes == ()
 
 
-@pytest.mark.parametrize(
-    ("space", "colour", "is_white"),
-    [
-        (b"/CalGray", b"1", True), (b"/DeviceRGB", b"1 1 1", True), (b"/DeviceRGB", b"1 1 0", False),
-        (b"/DeviceCMYK", b"0 0 0 0", True), (b"/DeviceCMYK", b"0 0 0 1", False), (b"/Pattern", b"/P1", False),
-        (b"[/ICCBased 9 0 R]", b"1 1 1", True), (b"[/ICCBased 9 0 R]", b"0 0 0", False),
-        (b"[/ICCBased 10 0 R]", b"1", True), (b"[/ICCBased 11 0 R]", b"0 0 0 0", True),
-        (b"[/ICCBased 11 0 R]", b"1 1 1 1", False), (b"[/ICCBased 12 0 R]", b"1 1", False),
-        (b"[/ICCBased]", b"1 1 1", False), (b"[/CalRGB << >>]", b"1 1 1", True),
-        (b"[/Indexed /DeviceGray 1 <00ff>]", b"1", False),
-    ],
-)  # fmt: skip
-def test_white_is_known_in_the_spaces_of_colours_that_files_name(space: bytes, colour: bytes, is_white: bool) -> None:
-    used = b"/Resources << /Font << /F1 4 0 R >> /ColorSpace << /CS %s >> >>" % space
+@pytest.mark.parametrize(("space", "colour", "is_white"), rows_of("cases_white_spaces.txt"))
+def test_white_is_known_in_the_spaces_of_colours_that_files_name(space: str, colour: str, is_white: bool) -> None:
+    used = b"/Resources << /Font << /F1 4 0 R >> /ColorSpace << /CS %s >> >>" % space.encode()
     profiles = {9 + place: stream(b"", b"/N %d" % count) for place, count in enumerate((3, 1, 4, 2))}
-    data = one_page(b"/CS cs %s scn %s" % (colour, show("Some words")), page=used, more=profiles)
+    data = one_page(b"/CS cs %s scn %s" % (colour.encode(), show("Some words")), page=used, more=profiles)
     assert bool(parse_bytes(data, "x.pdf", engine="pypdf").notes) is is_white
 
 
-@pytest.mark.parametrize(
-    ("place", "told"),
-    [
-        ({"x0": -30, "x1": 0.1}, ""),
-        ({"x0": -30, "x1": 0}, "off the page"),
-        ({"x0": 99.9}, ""),
-        ({"x0": 100}, "off the page"),
-        ({"y": -1.9}, ""),  # a fifth of a letter of ten points is below its line
-        ({"y": -2}, "off the page"),
-        ({"y": 207.9}, ""),
-        ({"y": 208}, "off the page"),
-        ({"y": 208, "turned": True}, ""),
-        ({"size": 1}, ""),
-        ({"size": 0.9}, "too small to read"),
-        ({"hidden": "invisible", "size": 0.9}, "invisible"),
-        ({"hidden": "white"}, ""),  # the middle of its letters is at 30, 97
-        ({"hidden": "white", "x1": 39}, "white on white"),
-        ({"hidden": "white", "x1": 60}, ""),
-        ({"hidden": "white", "x1": 61}, "white on white"),
-        ({"hidden": "white", "x1": 50, "y": 94}, ""),
-        ({"hidden": "white", "x1": 50, "y": 93}, "white on white"),
-        ({"hidden": "white", "x1": 50, "y": 103}, ""),
-        ({"hidden": "white", "x1": 50, "y": 104}, "white on white"),
-    ],
-)
+@pytest.mark.parametrize(("place", "told"), rows_of("cases_hidden_runs.txt"))
 def test_in_which_way_a_run_is_hidden(place: dict[str, Any], told: str) -> None:
     run = Run("some words", 20, 40, 100, 9, Style())._replace(size=10)._replace(**place)
     kept, how = seen_runs([run], (100, 200), lambda: [(30, 90, 40, 100)], keep=False)

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,15 +58,7 @@ def test_gaps_are_measured_in_the_size(gap: float, text: str, spans: int) -> Non
     assert (line.text, len(line.spans)) == (text, spans)
 
 
-@pytest.mark.parametrize(
-    ("dy", "size", "small", "read"),
-    [
-        (0, 10, "2", "base2"), (2, 10, "2", "base2"), (2.1, 10, "2", "base|2"), (-2.1, 10, "2", "2|base"),
-        (2.1, 9.1, "2", "base|2"), (2.1, 9, "2", "base2"), (-2.1, 9, "2", "base2"), (4.5, 7, "2", "base2"),
-        (4.6, 7, "2", "base|2"), (-2, 7, "2", "base2"), (-2.1, 7, "2", "base²"), (-5.1, 7, "2", "base²"),
-        (-5.3, 7, "2", "2|base"), (-4.5, 7, "x", "basex"), (-4.6, 7, "x", "x|base"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("dy", "size", "small", "read"), rows_of("cases_raised_runs.txt"))
 def test_raised_and_lowered_runs_stay_on_their_line(dy: float, size: float, small: str, read: str) -> None:
     lines = page_lines([run("base", 0, 50), run(small, 20, 50 + dy, size=size)])
     assert "|".join(line.text for line in lines) == read
@@ -86,14 +79,6 @@ def test_a_line_has_the_place_of_all_its_runs_and_small_ones_join_the_nearest() 
     assert (other.x0, other.x1, other.top, other.bottom) == (0, 80, 50, 70)
     spans = [(span.text, span.x0, span.x1, span.size) for span in other.spans]
     assert spans == [("below", 0, 50, 20), ("x", 50, 53.5, 7), ("wide", 60, 80, 10)]
-
-
-def test_columns_that_are_printed_line_by_line_are_known_by_full_lines_and_a_table_is_none() -> None:
-    words = "words of a column " * 2
-    by_rows = [run(words, x, 20 * row) for row in range(10) for x in (0, 220)]
-    assert [line.column for line in page_lines(by_rows)] == [0] * 10 + [1] * 10
-    rows = [item for row in range(10) for item in (run(f"key {row}", 0, 20 * row), run("value", 220, 20 * row))]
-    assert [line.text for line in page_lines(rows)] == [f"key {row} value" for row in range(10)]
 
 
 def test_text_after_the_columns_comes_after_them() -> None:
