@@ -60,6 +60,7 @@ HIDDEN = {
     "white": white,
     "white in ink": lambda canvas: (canvas.setFillColorCMYK(0, 0, 0, 0), text(canvas)),
     "white on white": lambda canvas: boxed(canvas, 1.0),
+    "white in a frame": lambda canvas: (canvas.rect(60, 590, 300, 30), white(canvas)),
     "left of the page": lambda canvas: text(canvas, x=-400),
     "above the page": lambda canvas: text(canvas, y=2 * HEIGHT),
     "nearly white": lambda canvas: (canvas.setFillGray(0.985), text(canvas)),
@@ -68,6 +69,7 @@ HIDDEN = {
 }
 SEEN = {
     "white on grey": lambda canvas: boxed(canvas, 0.3),
+    "yellow": lambda canvas: (canvas.setFillColorRGB(1, 1, 0), text(canvas)),
     "light grey": lambda canvas: (canvas.setFillGray(0.97), text(canvas)),
     "black in ink": lambda canvas: (canvas.setFillColorCMYK(0, 0, 0, 1), text(canvas)),
     "small": lambda canvas: text(canvas, size=4),

@@ -213,7 +213,8 @@ def test_a_rotated_page_is_read_as_shown(engine: Engine, angle: int) -> None:
         canvas.translate(WIDTH / 2, HEIGHT / 2)
         canvas.rotate(angle)
         for row in range(3):
-            canvas.drawString(-100, -20 * row, f"line {row}")
+            canvas.drawString(-100, -20 * row, "line")
+            canvas.drawString(-75, -20 * row, f"{row}")
 
     data = rewritten(pdf(turned), lambda writer: writer.pages[0].rotate(angle))
     page = parse_bytes(data, "x.pdf", engine=engine).layout.pages[0]
