@@ -5,26 +5,36 @@ from __future__ import annotations
 import io
 import random
 from dataclasses import replace
-from xml.etree import ElementTree
+from pathlib import Path
 
 import pypdfium2 as pdfium
 import pytest
-from drawn_pages import HEIGHT, KINDS, amid, bars, bitmap, circles, curve, listing, overlap, pdf, prose, table, text
+from case_files import rows_of
+from drawn_pages import HEIGHT, KINDS, amid, bars, bitmap, circles, listing, overlap, pdf, prose, table, text
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageChops
 from pypdf import PdfReader, PdfWriter
 
 from catena.formatting import figures_of, format_layout
 from catena.model import Document, FigureCrop, Parsed
-from catena.model.layout import Line, Span
+from catena.model.layout import Line, RuledTable, Span
 from catena.parsing import figure_shapes, parse_bytes
 from catena.parsing import pdf_pypdfium2 as figures
-from catena.parsing.figure_regions import Region, clusters, running_text, without_decorations
-from catena.parsing.figure_shapes import Box, Shape
+from catena.parsing.figure_regions import (
+    Region,
+    clusters,
+    connects,
+    draws_something,
+    find_regions,
+    running_text,
+    without_decorations,
+)
+from catena.parsing.figure_shapes import Box, Drawn, Shape
 from catena.parsing.files import parsed_pdf
 from catena.parsing.pages import page_event
-from catena.parsing.pdf_pypdfium2 import MARGIN, MAX_PIXELS, png
+from catena.parsing.pdf_pypdfium2 import MARGIN, MAX_PIXELS, cropped, marked_page, png
+from catena.parsing.protocol import Unreadable
 
 AT = Box(120, 200, 360, 300)
 
@@ -94,43 +104,6 @@ def test_generated_pages_are_found_without_miss_or_false_alarm():
             nearest = max(printed.figures, key=lambda each: overlap(box(each), known))
             assert overlap(box(nearest), known) > 0.9, printed.number
             assert nearest.kind == ("bitmap" if name == "bitmap" else "drawing")
-
-
-def test_labels_outside_the_lines_are_part_of_the_figure_and_text_to_be_read_is_not():
-    def draw(canvas, at):
-        curve(canvas, at)
-        text(canvas, "bar", at.x0 - 18, at.top + 40, 8)
-        canvas.saveState()
-        canvas.translate(at.x0 - 30, HEIGHT - at.bottom + 20)
-        canvas.rotate(90)
-        canvas.drawString(0, 0, "pressure at the inlet")
-        canvas.restoreState()
-
-    (figure,) = found(pdf(page_with(draw)))
-    assert (figure.x0 < AT.x0 - 30, figure.bottom > AT.bottom + 8) == (True, True)
-    end = 80 + 6 * 13.5
-    between = Box(120, end + 3, 360, end + 83)
-    (figure,) = found(pdf(amid(lambda canvas: circles(canvas, between), end + 86)))
-    assert overlap(box(figure), between) > 0.93
-
-
-def test_panels_side_by_side_are_one_figure_and_captions_keep_two_apart():
-    def panels(canvas):
-        for x in (100, 260):
-            curve(canvas, Box(x, 200, x + 140, 300))
-        text(canvas, "Figure 1: left and right", 60, 330)
-
-    def apart(canvas):
-        curve(canvas, Box(100, 200, 300, 290))
-        text(canvas, "Figure 1: the first one", 100, 306)
-        curve(canvas, Box(100, 322, 300, 412))
-        text(canvas, "Figure 2: the second one", 100, 430)
-
-    def across(canvas):
-        for x, y in ((100, 200), (220, 320)):  # near each other, but neither side by side nor one above the other
-            canvas.circle(x + 50, HEIGHT - y - 50, 50)
-
-    assert [len(found(pdf(amid(draw)))) for draw in (panels, apart, across)] == [1, 2, 2]
 
 
 def wires(canvas, at=AT, boxes=lambda canvas, *sides: canvas.rect(*sides)):
@@ -252,60 +225,95 @@ def test_each_of_two_figures_side_by_side_has_its_own_title_of_as_many_lines_as_
     assert titles == [f"Figure 1. The left {ending.format('left')}", f"Figure 2. The right {ending.format('right')}"]
 
 
-def test_white_and_clipped_ink_is_not_seen_and_a_drawing_in_a_form_is_one_with_its_scale():
-    def clipped(canvas):
-        canvas.setFillColorRGB(1, 1, 1)
-        canvas.circle(200, 500, 60, fill=1, stroke=0)
-        canvas.setFillColorRGB(0, 0, 0)
-        clip = canvas.beginPath()
-        clip.rect(100, 300, 100, 80)
-        canvas.saveState()
-        canvas.clipPath(clip, stroke=0)
-        canvas.circle(150, 340, 200, fill=1)
-        canvas.restoreState()
-
-    def in_a_form(canvas):
-        canvas.beginForm("part")
-        canvas.circle(20, 20, 20)
-        canvas.circle(120, 20, 20)  # far from the first, in the same drawing
-        canvas.endForm()
-        canvas.saveState()
-        canvas.transform(2, 0, 0, 2, 100, 400)
-        canvas.doForm("part")
-        canvas.restoreState()
-
-    for draw, left, top, right in ((clipped, 100, 380, 200), (in_a_form, 100, 480, 380)):
-        seen = Box(left, HEIGHT - top, right, HEIGHT - top + 80)
-        (figure,) = found(pdf(amid(draw)))
-        assert overlap(box(figure), seen) > 0.95
+def line(words, x0, x1, top, look=None, *, size=10.0, inked=1.0, column=0):
+    if look is not None:
+        return line(words, x0, x1, top, **look)
+    span = Span(text=words, x0=x0, x1=x0 + inked * (x1 - x0), size=size)
+    return Line(text=words, x0=x0, x1=x1, top=top, bottom=top + size, spans=(span,), column=column)
 
 
-def test_a_wide_title_does_not_make_the_lines_of_a_column_look_short():
-    def line(words, x0, x1, top, *, size=10.0, inked=1.0):
-        span = Span(text=words, x0=x0, x1=x0 + inked * (x1 - x0), size=size)
-        return Line(text=words, x0=x0, x1=x1, top=top, bottom=top + size, spans=(span,))
+def shapes_of(drawn: str) -> list[Shape]:
+    """Return shapes told as "kind x0 top x1 bottom", with commas; a bar is a box that is filled."""
+    told = [shape.split() for shape in drawn.split(", ")]
+    boxes = [(kind, Box(*map(float, sides))) for kind, *sides in told]
+    return [Shape("box" if kind == "bar" else kind, at, solid=kind == "bar") for kind, at in boxes]
 
-    titles = [line("A title over the whole page", 50, 450, top, size=20.0) for top in (20, 60)]
-    column = [line("words of a paragraph", 60 + n, 260 + n, 100 + 12 * n) for n in range(9)]
-    assert running_text([titles[0], *column], 595.0)[1:] == [True] * 9
-    assert running_text([*titles, *column[:8]], 595.0)[2:] == [False] * 8
-    labels = [line("labels along an axis", 60 + n, 260 + n, 100 + 12 * n, inked=0.7) for n in range(9)]
-    assert running_text(labels, 595.0) == [False] * 9
+
+def regions(drawn: str, *written: Line) -> list[Region]:
+    """Return the figures of a page of 600 by 800 points on which shapes and lines are."""
+    texts = [Box(line.x0, line.top, line.x1, line.bottom) for line in written]
+    return find_regions(Drawn(shapes_of(drawn), texts), written, (), (600.0, 800.0))
+
+
+PHOTO = "image 100 200 200 300"
+
+
+@pytest.mark.parametrize(("drawn", "written", "boxes"), rows_of("cases_figure_reach.txt"))
+def test_how_far_a_figure_reaches(drawn, written, boxes):
+    found = regions(drawn, *(line(*each) for each in written))
+    assert [" ".join(f"{side:g}" for side in region.box) for region in found] == [*boxes]
+
+
+@pytest.mark.parametrize(("drawn", "right", "count"), rows_of("cases_figure_tables.txt"))
+def test_what_is_drawn_in_a_table_is_no_figure_unless_it_is_mostly_pictures(drawn, right, count):
+    table = RuledTable(x0=100, x1=right, top=200, bottom=300, rows=(("a", "b"), ("c", "d")))
+    assert len(find_regions(Drawn(shapes_of(drawn), []), (), [table], (600.0, 800.0))) == count
+
+
+@pytest.mark.parametrize(("lines", "read"), rows_of("cases_figure_prose.txt"))
+def test_which_lines_are_running_text(lines, read):
+    assert "".join("ny"[each] for each in running_text([line(*each) for each in lines], 600.0)) == read
+
+
+def test_a_photo_is_a_bitmap_and_has_the_same_content_wherever_it_stands():
+    marked = f"{PHOTO}, ink 110 210 180 240, ink 110 250 180 290"
+    drawn = f"{marked}, ink 120 244 160 246"
+    found = [regions(*page)[0] for page in ((PHOTO, line("one", 206, 300, 240)), (marked,))]
+    found += [regions(*page)[0] for page in ((PHOTO, line("one", 206, 301, 240)), (drawn,))]
+    assert [each.kind for each in found] == ["bitmap", "bitmap", "drawing", "drawing"]
+    shapes = shapes_of(drawn)
+    moved = [shape._replace(box=Box(*(side + 33 for side in shape.box))) for shape in shapes]
+    *first, last = shapes
+    changed = [last._replace(box=Box(*(s + 2 * (n == m) for n, s in enumerate(last.box)))) for m in range(4)]
+    others = [[*first, each] for each in (*changed, last._replace(mark=1), last._replace(kind="rule"))]
+    contents = [find_regions(Drawn(each, []), (), (), (600.0, 800.0))[0].content for each in (shapes, moved, *others)]
+    assert contents[0] == contents[1]
+    assert len(set(contents)) == 1 + len(others)
 
 
 def region(x: float = 100, y: float = 300, content: int = 1) -> Region:
     return Region(Box(x, y, x + 50, y + 50), "bitmap", content)
 
 
-def test_one_content_on_four_pages_is_an_ornament_wherever_it_stands():
-    heights = dict.fromkeys(range(1, 6), 800.0)
-    wandering = {number: [region(x=70.0 * number)] for number in range(1, 5)}
-    assert not any(without_decorations(wandering, heights).values())
-    assert all(without_decorations({n: wandering[n] for n in range(1, 4)}, heights).values())
-    assert not any(without_decorations({n: [region()] for n in range(1, 4)}, heights).values())
+@pytest.mark.parametrize(("places", "stays"), rows_of("cases_figure_ornaments.txt"))
+def test_one_content_on_several_pages_is_an_ornament(places, stays):
+    pages = {number: [region(*place)] for number, place in enumerate(places, 1)}
+    left = without_decorations(pages | {9: [region(content=2)]}, dict.fromkeys(range(1, 10), 800.0))
+    assert [bool(left[number]) for number in (*pages, 9)] == [stays] * len(pages) + [True]
 
 
 places, sides = st.floats(0, 700), st.floats(0, 200)
+
+
+@pytest.mark.parametrize(("other", "page", "together"), rows_of("cases_figure_clusters.txt"))
+def test_what_lies_together_is_of_cells_that_touch(other, page, together):
+    assert (len(clusters(shapes_of(f"ink 0 0 5 5, {other}"), page)) == 1) is together
+    one, two = (Shape("ink", Box(x, x, x + 5, x + 5), group=1) for x in (0, 54))
+    assert len(clusters([one, two], (90, 65))) == 1  # parts of one drawing that covers less than 0.6 of the page
+    assert len(clusters([one, two], (90, 64))) == 2
+
+
+@pytest.mark.parametrize(("drawn", "texts", "is_drawing"), rows_of("cases_figure_drawings.txt"))
+def test_which_shapes_are_a_drawing(drawn, texts, is_drawing):
+    written = [Box(*map(float, text.split())) for text in texts]
+    assert draws_something(shapes_of(drawn), written) is is_drawing
+
+
+@pytest.mark.parametrize(("drawn", "leads"), rows_of("cases_figure_wires.txt"))
+def test_where_lines_lead_from_box_to_box(drawn, leads):
+    shapes = shapes_of(f"box 0 0 20 20, {drawn}")
+    turned = [shape._replace(box=Box(*(shape.box[side] for side in (1, 0, 3, 2)))) for shape in shapes]
+    assert (connects(shapes), connects(turned)) == (leads, leads)
 
 
 @given(st.lists(st.tuples(places, places, sides, sides), min_size=1, max_size=30))
@@ -321,6 +329,7 @@ def test_clusters_part_the_shapes_and_what_overlaps_is_together(drawn):
 def test_the_crop_shows_the_figure_with_a_margin_at_the_resolution_asked_for():
     (figure,) = (f for page in read(pdf(page_with(bars)), figure_dpi=100).layout.pages for f in page.figures)
     image = Image.open(io.BytesIO(figure.png))
+    assert f'viewBox="{figure.x0 - MARGIN:.2f} {figure.top - MARGIN:.2f} ' in figure.svg
     assert image.size == (figure.width, figure.height)
     sides = (figure.x1 - figure.x0, figure.bottom - figure.top)
     assert image.size == pytest.approx([(side + 2 * MARGIN) * 100 / 72 for side in sides], abs=3)
@@ -329,6 +338,32 @@ def test_the_crop_shows_the_figure_with_a_margin_at_the_resolution_asked_for():
     assert blue == pytest.approx(drawn, rel=0.05)
     edge = image.crop((0, 0, figure.width, 3)).convert("RGB").get_flattened_data()
     assert set(edge) == {(255, 255, 255)}
+
+
+def inked(packed: bytes) -> tuple[int, ...]:
+    """Return the box of all pixels that are not white, and the size of the picture."""
+    image = Image.open(io.BytesIO(packed)).convert("RGB")
+    return (*ImageChops.invert(image).getbbox(), *image.size)
+
+
+def test_a_crop_and_a_mark_are_exact_to_the_pixel_and_end_at_the_border_of_the_page():
+    drawn = pdf(lambda canvas: canvas.rect(100, HEIGHT - 236, 40, 36, stroke=0, fill=1))
+    page, at = pdfium.PdfDocument(drawn)[0], Box(100, 200, 140, 236)
+    sides = [(at, 72, 4.0, (4, 4, 44, 40, 48, 44)), (at, 144, 0.0, (0, 0, 80, 72, 80, 72))]
+    sides += [(Box(0, 0, 140, 236), 72, 4.0, (100, 200, 140, 236, 144, 240))]
+    sides += [(Box(100, 200, 595, 842), 72, 4.0, (4, 4, 44, 40, 499, 646))]
+    for around, dpi, margin, expected in sides:
+        assert inked(cropped(page, around, dpi, photo=False, margin=margin)[0]) == expected
+    marks = [((100, 100, 200, 120), 72, (99, 99, 201, 121)), ((100, 100, 200, 120), 144, (198, 199, 402, 241))]
+    marks += [((0, 0, 5, 5), 72, (0, 0, 6, 6)), ((590, 835, 595, 842), 72, (589, 834, 595, 842))]
+    blank = pdf(*[lambda canvas: canvas.setTitle("")] * 3)
+    for mark, dpi, expected in marks:
+        for number in (1, 2, 3):
+            assert inked(marked_page(blank, None, number, [mark], dpi))[:4] == expected
+    for number in (0, 4):
+        with pytest.raises(Unreadable, match=f"it has no page {number}"):
+            marked_page(blank, None, number, [], 72)
+    assert inked(marked_page(blank, None, 1, [(0, 0, 5, 5)], 600))[4:] == (1682, 2380)  # four million pixels
 
 
 def test_a_turned_page_is_cropped_as_it_is_shown():
@@ -353,28 +388,42 @@ def test_png_gives_back_every_pixel(width, height, photo, data):
     assert image.tobytes() == b"".join(rows)
 
 
-def test_a_drawing_is_written_as_svg_with_its_text_and_nothing_that_could_run():
-    def draw(canvas, at):
-        wires(canvas, at)
-        canvas.setStrokeColorRGB(1, 0, 0)
-        canvas.setDash(3, 2)
-        canvas.bezier(at.x0 + 75, 600, at.x0 + 95, 630, at.x0 + 120, 560, at.x0 + 160, 600)
-        text(canvas, "<script>alert(1)</script>", at.x0 + 75, at.bottom - 12, 6)
-        bitmap(canvas, Box(at.x0 + 90, at.top + 70, at.x0 + 120, at.top + 90))
+FLIPPED = (1.0, 0.0, 0.0, -1.0, 0.0, HEIGHT)
 
-    (figure,) = found(pdf(page_with(draw)))
-    root = ElementTree.fromstring(figure.svg)
-    kinds = [element.tag.rpartition("}")[2] for element in root.iter()]
-    assert set(kinds) == {"svg", "path", "text", "image"}
-    assert {"Device", "core 0", "<script>alert(1)</script>"} <= {element.text for element in root.iter()}
-    left, top, wide, high = map(float, root.get("viewBox").split())
-    assert (left, top) == pytest.approx((figure.x0 - MARGIN, figure.top - MARGIN), abs=0.1)
-    assert (wide, high) == pytest.approx((figure.x1 - left + MARGIN, figure.bottom - top + MARGIN), abs=0.1)
-    dashed = [element for element in root.iter() if element.get("stroke-dasharray") == "3.00 2.00"]
-    assert [(element.get("stroke"), "C" in element.get("d")) for element in dashed] == [("#ff0000", True)]
-    assert all(not name.startswith("on") for element in root.iter() for name in element.attrib)
-    (picture,) = found(pdf(page_with(bitmap)))
-    assert picture.svg == ""
+
+def test_each_kind_of_thing_is_drawn_as_svg_and_noted_with_its_place():
+    page = pdfium.PdfDocument(Path(__file__).with_name("all_kinds.pdf"))[0]  # clipped, white and hidden things, too
+    svg = figure_shapes.svg_of(page, FLIPPED, Box(90, 90, 460, 250), lambda at: f"{at}".encode())
+    assert svg == Path(__file__).with_name("all_kinds.svg").read_text(encoding="utf-8")
+    drawn = figure_shapes.drawn_on(page, FLIPPED, (595.0, HEIGHT))
+    told = (f"{s.kind} {' '.join(f'{side:.0f}' for side in s.box)} {s.solid:d} {s.group}" for s in drawn.shapes)
+    assert ", ".join(told) == (
+        "ink 98 98 202 102 0 0, ink 100 122 160 162 1 0, ink 120 202 150 242 1 0, ink 100 202 150 242 1 0, "
+        "box 200 201 241 222 0 1, rule 200 161 241 163 0 1, image 250 220 290 240 0 0, rule 310 220 350 222 0 0, "
+        "ink 8 830 22 834 0 0"
+    )
+    assert len(drawn.texts) == 3
+    assert drawn.shapes[6].mark == drawn.shapes[7].mark != drawn.shapes[5].mark
+
+
+@pytest.mark.parametrize(("depth", "count"), [(6, 1), (7, 0)])
+def test_forms_in_forms_are_drawn_to_a_depth(depth, count):
+    def nested(canvas):
+        for level in range(depth):
+            canvas.beginForm(f"form{level}")
+            canvas.line(100, 100, 300, 200) if level == 0 else canvas.doForm(f"form{level - 1}")
+            canvas.endForm()
+        canvas.doForm(f"form{depth - 1}")
+
+    page = pdfium.PdfDocument(pdf(nested))[0]
+    assert len(figure_shapes.drawn_on(page, FLIPPED, (595.0, HEIGHT)).shapes) == count
+    assert figure_shapes.svg_of(page, FLIPPED, Box(0, 0, 595, 842), lambda _: b"").count("<path") == count
+
+
+@pytest.mark.parametrize(("points", "curved", "kind"), rows_of("cases_figure_paths.txt"))
+def test_of_what_kind_a_path_is(points, curved, kind):
+    seen = Box(*(find(side) for find in (min, max) for side in zip(*points, strict=True)))
+    assert figure_shapes.kind_of_path(points, curved, seen) == kind
 
 
 def test_a_drawing_too_large_for_svg_is_a_picture_only(monkeypatch):
@@ -390,7 +439,7 @@ def test_a_huge_figure_is_rendered_at_fewer_dots_and_equal_bytes_give_equal_figu
     for dpi in (150, 600):
         layout = read(data, figure_dpi=dpi).layout
         (figure,) = layout.pages[0].figures
-        assert figure.width * figure.height <= MAX_PIXELS * 1.01
+        assert (figure.width * figure.height <= MAX_PIXELS * 1.01, figure.svg) == (True, "")
         assert read(data, figure_dpi=dpi).layout == layout
 
 

@@ -12,10 +12,12 @@ from typing import Any, get_args
 import numpy as np
 import pypdfium2
 import pytest
+from case_files import rows_of
 from cli_calls import call
 from drawn_pages import HEIGHT, WIDTH, bitmap
 from drawn_pages import pdf as drawn_pdf
 from drawn_pages import text as drawn_text
+from hostile import one_page, show, stream
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -58,13 +60,18 @@ HIDDEN = {
     "white": white,
     "white in ink": lambda canvas: (canvas.setFillColorCMYK(0, 0, 0, 0), text(canvas)),
     "white on white": lambda canvas: boxed(canvas, 1.0),
+    "white in a frame": lambda canvas: (canvas.rect(60, 590, 300, 30), white(canvas)),
     "left of the page": lambda canvas: text(canvas, x=-400),
     "above the page": lambda canvas: text(canvas, y=2 * HEIGHT),
+    "nearly white": lambda canvas: (canvas.setFillGray(0.985), text(canvas)),
     "tiny": lambda canvas: text(canvas, size=0.5),
     "below a scan": lambda canvas: (bitmap(canvas, Box(0, 0, WIDTH, HEIGHT)), text(canvas, mode=3)),
 }
 SEEN = {
     "white on grey": lambda canvas: boxed(canvas, 0.3),
+    "yellow": lambda canvas: (canvas.setFillColorRGB(1, 1, 0), text(canvas)),
+    "light grey": lambda canvas: (canvas.setFillGray(0.97), text(canvas)),
+    "black in ink": lambda canvas: (canvas.setFillColorCMYK(0, 0, 0, 1), text(canvas)),
     "small": lambda canvas: text(canvas, size=4),
     "outlined": lambda canvas: (canvas.setFillColorRGB(1, 1, 1), text(canvas, mode=2)),
     "at the edge": lambda canvas: text(canvas, x=-20),
@@ -93,6 +100,28 @@ def test_what_is_seen_is_not_hidden(kind: str, engine: Engine) -> None:
     parsed = parse_bytes(pdf(SEEN[kind]), "x.pdf", engine=engine, hidden_text=False)
     assert SECRET in parsed.document.text
     assert parsed.notes == ()
+
+
+@pytest.mark.parametrize(("space", "colour", "is_white"), rows_of("cases_white_spaces.txt"))
+def test_white_is_known_in_the_spaces_of_colours_that_files_name(space: str, colour: str, is_white: bool) -> None:
+    used = b"/Resources << /Font << /F1 4 0 R >> /ColorSpace << /CS %s >> >>" % space.encode()
+    profiles = {9 + place: stream(b"", b"/N %d" % count) for place, count in enumerate((3, 1, 4, 2))}
+    data = one_page(b"/CS cs %s scn %s" % (colour.encode(), show("Some words")), page=used, more=profiles)
+    assert bool(parse_bytes(data, "x.pdf", engine="pypdf").notes) is is_white
+
+
+@pytest.mark.parametrize(("place", "told"), rows_of("cases_hidden_runs.txt"))
+def test_in_which_way_a_run_is_hidden(place: dict[str, Any], told: str) -> None:
+    run = Run("some words", 20, 40, 100, 9, Style())._replace(size=10)._replace(**place)
+    kept, how = seen_runs([run], (100, 200), lambda: [(30, 90, 40, 100)], keep=False)
+    assert (len(kept), how) == ((0, f"9 {told}") if told else (1, ""))
+
+
+def test_a_page_that_is_painted_in_very_many_places_is_taken_for_painted_all_over(monkeypatch) -> None:
+    monkeypatch.setattr("catena.parsing.runs.MAX_BOXES", 2)
+    white = Run("white", 20, 40, 100, 10, Style(), hidden="white")
+    for count, told in ((2, "5 white on white"), (3, "")):
+        assert seen_runs([white], (100, 200), lambda n=count: [(0, 0, 1, 1)] * n, keep=False)[1] == told
 
 
 def test_characters_without_width_are_left_out_of_their_words() -> None:

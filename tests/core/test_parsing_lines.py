@@ -7,11 +7,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.parsing.lines import page_lines, reading_blocks
-from catena.parsing.pages import IDENTITY, LETTER, Matrix, multiply, page_frame, shown_box
+from catena.parsing.pages import IDENTITY, LETTER, Matrix, multiply, page_frame, placed, shown_box
 from catena.parsing.runs import Gathered, Run, Style, readable_text, style_of
 
 PLAIN = Style()
@@ -57,19 +58,27 @@ def test_gaps_are_measured_in_the_size(gap: float, text: str, spans: int) -> Non
     assert (line.text, len(line.spans)) == (text, spans)
 
 
+@pytest.mark.parametrize(("dy", "size", "small", "read"), rows_of("cases_raised_runs.txt"))
+def test_raised_and_lowered_runs_stay_on_their_line(dy: float, size: float, small: str, read: str) -> None:
+    lines = page_lines([run("base", 0, 50), run(small, 20, 50 + dy, size=size)])
+    assert "|".join(line.text for line in lines) == read
+
+
 @pytest.mark.parametrize(
-    ("dy", "size", "lines"), [(0, 10, 1), (-4, 7, 1), (3, 7, 1), (-4, 10, 2), (12, 10, 2), (-6, 7, 2)]
+    ("before", "behind", "read"), [(1, 9, "a¹ b"), (1.1, 9, "a 1 b"), (9, 1, "a ¹b"), (9, 1.1, "a 1 b")]
 )
-def test_raised_and_lowered_runs_stay_on_their_line(dy: float, size: float, lines: int) -> None:
-    assert len(page_lines([run("base", 0, 50), run("2", 20, 50 + dy, size=size)])) == lines
+def test_a_raised_digit_is_one_that_touches_its_word(before: float, behind: float, read: str) -> None:
+    around = [run("a", 0, 50), run("1", 5 + before, 47, size=7), run("b", 8.5 + before + behind, 50)]
+    assert [line.text for line in page_lines(around)] == [read]
 
 
-def test_columns_that_are_printed_line_by_line_are_known_by_full_lines_and_a_table_is_none() -> None:
-    words = "words of a column " * 2
-    by_rows = [run(words, x, 20 * row) for row in range(10) for x in (0, 220)]
-    assert [line.column for line in page_lines(by_rows)] == [0] * 10 + [1] * 10
-    rows = [item for row in range(10) for item in (run(f"key {row}", 0, 20 * row), run("value", 220, 20 * row))]
-    assert [line.text for line in page_lines(rows)] == [f"key {row} value" for row in range(10)]
+def test_a_line_has_the_place_of_all_its_runs_and_small_ones_join_the_nearest() -> None:
+    runs = [run("above", 0, 50, size=20), run("x", 50, 61, size=7), run("below", 0, 66, size=20)]
+    one, other = page_lines([*runs, run("wide", 60, 66)])
+    assert (one.text, other.text) == ("above", "belowx wide")
+    assert (other.x0, other.x1, other.top, other.bottom) == (0, 80, 50, 70)
+    spans = [(span.text, span.x0, span.x1, span.size) for span in other.spans]
+    assert spans == [("below", 0, 50, 20), ("x", 50, 53.5, 7), ("wide", 60, 80, 10)]
 
 
 def test_text_after_the_columns_comes_after_them() -> None:
@@ -94,6 +103,56 @@ def test_columns_whose_first_lines_stand_on_unlike_baselines_are_not_mixed(first
     baselines = [[74.0, 91, 104, 117, 130, 143], [79.0, 98, 111, 124, 137, 150]]
     lines = page_lines(columns_of(baselines[first], baselines[1 - first]))
     assert [line.text for line in lines] == named(6, 6)
+
+
+EVEN = [20.0 * row for row in range(20)]
+FULL = "four words of text"
+
+
+def rows_of_two(count: int, words: str = FULL, width: float = 200, few: float = 200) -> list[Run]:
+    """Return two columns printed line by line, whose first lines are `width` wide and the others `few`."""
+    widths = [width] + [few] * (count - 1)
+    return [run(words, x, 20.0 * row, width=wide) for row, wide in enumerate(widths) for x in (0, 220)]
+
+
+def out_of_turn(*, late: int, rows: int) -> list[Run]:
+    """Return two columns, the second one behind the first, but for some lines that come before it."""
+    runs = columns_of(EVEN[:rows], EVEN[:rows])
+    return [*runs[rows + 4 : rows + 4 + late], *runs[:rows], *runs[rows : rows + 4], *runs[rows + 4 + late :]]
+
+
+def with_running_line(y: float) -> list[Run]:
+    """Return two columns from 0 to 120, and a line over or below both, printed last."""
+    line = [run(text, x, y, width=60) for text, x in (("outer", 0), ("inner", 360))]
+    return [*columns_of(EVEN[:7], EVEN[:7])[::-1], *line]
+
+
+@pytest.mark.parametrize(
+    ("runs", "are_columns"),
+    [
+        (columns_of(EVEN[:3], EVEN[:3]), True),  # three lines on each side
+        (columns_of(EVEN[:2], EVEN[:2]), False),
+        (columns_of([20.0, *EVEN[2:9]], [19.0]), True),  # or one that begins above eight lines
+        (columns_of([20.0, *EVEN[2:8]], [19.0]), False),
+        ([each._replace(x1=208.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], True),  # a gutter
+        ([each._replace(x1=209.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], False),
+        ([each._replace(x1=51.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], True),  # 0.12 of all
+        ([each._replace(x1=50.0) if not each.x0 else each for each in columns_of(EVEN, EVEN)], False),
+        (out_of_turn(late=2, rows=20), True),  # a tenth of the lines printed out of turn
+        (out_of_turn(late=3, rows=20), False),
+        (rows_of_two(8), True),  # eight lines, full and of four words, printed line by line
+        (rows_of_two(7), False),
+        (rows_of_two(8, "three words only"), False),
+        (rows_of_two(8, few=161), True),
+        (rows_of_two(8, few=160), False),
+        (with_running_line(146), True),  # a running line is 2.5 of the size away
+        (with_running_line(145), False),
+        (with_running_line(-26), True),
+        (with_running_line(-25), False),
+    ],
+)
+def test_what_columns_are(runs: list[Run], are_columns: bool) -> None:
+    assert (len(page_lines(runs)) == len(runs)) is are_columns
 
 
 @pytest.mark.parametrize("overflow", [1, 2, 5])
@@ -123,6 +182,8 @@ def test_a_note_at_the_end_of_a_listing_is_no_column() -> None:
 
 
 def test_gathered_words_end_at_a_cell_or_a_step_back() -> None:
+    assert Gathered(em=10.0, words=["a"]).add("b", 7.0, 9.0, spaced=False) == ("a", 0.0, 0.0)
+    assert Gathered(em=10.0, words=["a"]).add("b", 6.9, 9.0, spaced=False) is None
     words = Gathered(em=10.0)
     pieces = [("a", 0, 5, False), ("b", 5, 10, True), ("c", 17, 22, False), ("d", 11, 15, False)]
     ended = [words.add(text, x0, x1, spaced=spaced) for text, x0, x1, spaced in pieces]
@@ -143,12 +204,16 @@ def test_gathered_words_end_at_a_cell_or_a_step_back() -> None:
 )
 def test_a_font_tells_its_style_by_its_name_or_its_descriptor(names: str, style: Style) -> None:
     assert {style_of(name) for name in names.split()} == {style}
-    assert style_of("X", flags=1 | 64 | 1 << 18) == Style(bold=True, italic=True, mono=True)
-    assert style_of("X", weight=700) == Style(bold=True)
+    for flag, look in ((1, {"mono": True}), (64, {"italic": True}), (1 << 18, {"bold": True})):
+        assert style_of("X", flags=flag) == Style(**look)
+    assert (style_of("X", weight=600), style_of("X", weight=599)) == (Style(bold=True), PLAIN)
 
 
 def test_text_is_made_readable_and_nothing_else() -> None:
     assert readable_text("\ufb01\ufb03 a\u00adb\x01 c\td ½ \ud800") == "fiffi a\u00adb c d ½ \ufffd"
+    assert readable_text("\ufaff\ufb00\ufb06\ufb07") == "\ufaffffst\ufb07"
+    assert readable_text("a\x00\x1f~\x7f\x9f\xa0b\t\n\v\f\r\x85\u2028\u2029c") == "a~\xa0b        c"
+    assert readable_text("\ud7ff\ud800\udfff\ue000") == "\ud7ff\ufffd\ufffd\ue000"
 
 
 # the frame of a page
@@ -181,13 +246,14 @@ def test_a_point_5_right_of_and_7_above_the_lower_left_corner(rotation: int, siz
 @pytest.mark.parametrize(
     "box",
     [
-        *((0, 0, 0, 9), (0, 0, 9, 0), (5, 0, 1, 9), (0, 0, 2e6, 9), (0, 0, 9, 2e6)),
+        *((0, 0, 0, 9), (0, 0, 9, 0), (5, 0, 1, 9), (0, 0, 1e6, 9), (0, 0, 9, 1e6)),
         *((math.nan, 0, 9, 9), (0, math.inf, 9, 9)),
     ],
 )
 def test_a_box_that_says_nothing_is_a_letter_page(box: tuple[float, float, float, float]) -> None:
     width, height, frame = page_frame(box, 0)
     assert ((width, height), at((0.0, 792.0), frame)) == (LETTER, (0.0, 0.0))
+    assert page_frame((0, 0, 0.5, 999_999), 0)[:2] == (0.5, 999_999)
 
 
 def test_the_first_matrix_is_applied_first() -> None:
@@ -195,6 +261,8 @@ def test_the_first_matrix_is_applied_first() -> None:
     assert at((1.0, 1.0), multiply(twice, moved)) == (5.0, 6.0)
     assert at((1.0, 1.0), multiply(moved, twice)) == (8.0, 10.0)
     assert multiply(twice, IDENTITY) == twice
+    assert multiply((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, 12)) == (25, 28, 57, 64, 100, 112)
+    assert placed((1, 2, -3, 4, 5, 6), 0, 0, 10, 20) == (-55, 6, 15, 106)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from typing import Any, get_args
 import pytest
 from drawn_pages import HEIGHT, WIDTH, Draw, pdf
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, Fit, NameObject
+from pypdf.generic import ArrayObject, DictionaryObject, Fit, FloatObject, NameObject, NumberObject
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 from test_parsing_text import state_of
 
 from catena.model import MissingExtraError, Parsed, ParseError
-from catena.model.layout import Line, Page, RuledTable, Span
+from catena.model.layout import FigureCrop, Line, Page, RuledTable, Span
 from catena.model.merged_cells import Merged
 from catena.parsing import Engine, Limits, parse, parse_bytes
 from catena.parsing.pages import about_event, bookmark, outline_of, page_event, page_of
@@ -163,17 +163,33 @@ def test_every_unused_code_of_win_ansi_shows_a_bullet() -> None:
         assert "".join(text for text, *_ in glyph_font(font).pieces(codes)).count("\u2022") == bullets
 
 
+def test_the_glyphs_of_a_type_3_font_are_measured_in_its_own_unit() -> None:
+    font = DictionaryObject({NameObject("/Type"): NameObject("/Font"), NameObject("/BaseFont"): NameObject("/F")})
+    font[NameObject("/FontMatrix")] = ArrayObject(map(FloatObject, (0.05, 0, 0, 0.05, 0, 0)))
+    font[NameObject("/Encoding")] = DictionaryObject()
+    font[NameObject("/FirstChar")], font[NameObject("/LastChar")] = NumberObject(97), NumberObject(98)
+    font[NameObject("/Widths")] = ArrayObject(map(NumberObject, (10, 12)))
+    widths = {}
+    for kind in ("Type3", "Type1"):
+        font[NameObject("/Subtype")] = NameObject(f"/{kind}")
+        widths[kind] = [width for _, width, *_ in glyph_font(font).pieces(b"ab")]
+    assert widths == {"Type3": [pytest.approx(22 * 0.05)], "Type1": [pytest.approx(22 * 0.001)]}
+
+
 OPERATORS = """BT /F1 12 Tf 20 TL 72 700 Td (first line) Tj 2 Tc T* (spaced letters) Tj 0 Tc 9 Tw
 T* (spaced words are) Tj 0 Tw 80 Tz T* (narrow letters) Tj 100 Tz 3 Ts T* (raised) Tj 0 Ts (next) '
 4 1 (with both) " 0 Tw 0 Tc 0 -30 TD (led) Tj T* [(to) -90 (gether) -400 (apart) -2000 (cell)] TJ
-1 0 0 1 300 200 Tm (placed) Tj ET q 2 0 0 2 0 0 cm BT 40 40 Td (large) Tj ET Q BT 72 60 Td (after) Tj ET"""
+1 0 0 1 300 200 Tm (placed) Tj (gether) Tj ET q 2 0 0 2 0 0 cm BT 40 40 Td (large) Tj ET Q BT 72 60 Td (after) Tj ET
+BT 50 Tz 4 Tc 6 Tw 72 500 Td (narrow, spaced) Tj ( words) Tj 150 Tz 0 Tc 0 Tw T*
+[(wide) -300 (words ) 200 (here)] TJ ET
+BT 100 Tz 0 Tw 2 0 0 3 72 400 Tm (in another) Tj ( matrix) Tj 5 Ts ( raised) Tj ET"""
 
 
 def test_both_engines_place_what_each_operator_of_text_shows() -> None:
     data = pdf(lambda canvas: canvas._code.append(OPERATORS.replace("\n", " ")))
     one, other = (parse_bytes(data, "x.pdf", engine=engine).layout.pages[0].lines for engine in get_args(Engine))
     assert [line.text for line in one] == [line.text for line in other]
-    assert len(one) == 12
+    assert len(one) == 16
     for mine, theirs in zip(one, other, strict=True):
         assert [span.text for span in mine.spans] == [span.text for span in theirs.spans]
         for name in ("x0", "x1", "top", "bottom", "size"):
@@ -197,7 +213,8 @@ def test_a_rotated_page_is_read_as_shown(engine: Engine, angle: int) -> None:
         canvas.translate(WIDTH / 2, HEIGHT / 2)
         canvas.rotate(angle)
         for row in range(3):
-            canvas.drawString(-100, -20 * row, f"line {row}")
+            canvas.drawString(-100, -20 * row, "line")
+            canvas.drawString(-75, -20 * row, f"{row}")
 
     data = rewritten(pdf(turned), lambda writer: writer.pages[0].rotate(angle))
     page = parse_bytes(data, "x.pdf", engine=engine).layout.pages[0]
@@ -342,7 +359,13 @@ def test_a_page_comes_back_from_the_pipe_as_it_was_sent() -> None:
     rows, merged = (("a", "b"), ("c", "")), (Merged(0, 0, 1, 2),)
     table = RuledTable(x0=1.5, x1=2.0, top=3.0, bottom=4.0, rows=rows, merged=merged)
     page = replace(page, tables=(table,), note="n", hidden="3 white on white", label="iv")
-    assert page_of(json.loads(json.dumps(page_event(page))), "iv") == page
+    sides = {"x0": 1.0, "x1": 3.0, "top": 2.0, "bottom": 4.5, "png": b"png", "width": 8, "height": 10}
+    page = replace(
+        page, figures=(FigureCrop(kind="bitmap", **sides), FigureCrop(kind="drawing", svg="<svg/>", **sides))
+    )
+    figures = [{"box": [1.0, 2.0, 3.0, 4.5], "kind": kind, "size": [8, 10], "png": "cG5n", "svg": svg}
+               for kind, svg in (("bitmap", ""), ("drawing", "<svg/>"))]  # fmt: skip
+    assert page_of(json.loads(json.dumps(page_event(page))), "iv", figures) == page
     assert page_of({**page_event(page), "state": "odd"}, "iv").state == "failed"
 
 

@@ -18,7 +18,7 @@ from catena.model import CatenaError, ParameterError, ParseError, digest
 from catena.parsing import FileKind, Limits, file_bytes, parse, parse_bytes, supported_suffixes
 from catena.parsing.protocol import Unreadable
 from catena.parsing.readers import HEAD, kind_of, kinds
-from catena.parsing.text import decode
+from catena.parsing.text import MarkdownBlocks, decode
 from catena.parsing.worker import bytes_of
 
 printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
@@ -242,6 +242,21 @@ def test_a_file_that_may_not_be_read_or_is_too_large_or_is_a_device_says_so(tmp_
     with pytest.raises(Unreadable, match="you may not read it") as caught:
         bytes_of(str(path), 1_000)
     assert caught.value.state == "malformed"
+
+
+def test_the_lines_of_a_block_stand_below_the_first_word_of_its_item() -> None:
+    blocks = MarkdownBlocks()
+    blocks.quotes = 1
+    blocks.open_list(9)
+    for _ in range(2):
+        blocks.item()
+        blocks.code(["a"])
+    blocks.open_list()
+    blocks.item()
+    blocks.paragraph("one")
+    blocks.paragraph("1. two")
+    expected = ["> 9. ```", ">    a", ">    ```", "> 10. ```", ">     a", ">     ```"]
+    assert blocks.lines == [*expected, ">    - one", "", ">       1\\. two"]
 
 
 @pytest.mark.parametrize(

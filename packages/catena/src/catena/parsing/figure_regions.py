@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -78,7 +79,7 @@ def _is_background(shape: Shape, page: Box, prose: Sequence[Box]) -> bool:
     if shape.kind == "rule":
         return max(shape.box.width / page.width, shape.box.height / page.height) > 0.98
     inside = [box for box in prose if shape.box.holds(box)] if shape.kind == "box" else []
-    return len(inside) >= 2 and sum(box.width >= 0.5 * shape.box.width for box in inside) >= 2
+    return sum(box.width >= 0.5 * shape.box.width for box in inside) >= 2
 
 
 def _in_table(group: Sequence[Shape], grids: Sequence[Box]) -> bool:
@@ -210,9 +211,8 @@ def _region(box: Box, shapes: Sequence[Shape]) -> Region:
     x0, top = box.x0, box.top
     boxes = [(s.kind, s.mark, s.box.x0 - x0, s.box.top - top, s.box.width, s.box.height) for s in inside]
     outline = sorted((kind, mark, *map(round, sides)) for kind, mark, *sides in boxes)
-    size = (round(box.width / 4), round(box.height / 4))
     kind: FigureKind = "bitmap" if pictures >= 0.5 * box.area and others <= 2 else "drawing"
-    return Region(box, kind, crc32(repr((size, outline)).encode()))
+    return Region(box, kind, crc32(repr(outline).encode()))
 
 
 def without_decorations(
@@ -250,12 +250,6 @@ _MOST_CELLS = 400  # along a side of the page, for any size of page
 _GROUP_SHARE = 0.6  # of the page: a form that covers more wraps the page, and binds nothing together
 
 
-class _Run(NamedTuple):
-    row: int
-    first: int
-    last: int
-
-
 def clusters(shapes: Sequence[Shape], size: tuple[float, float]) -> list[list[Shape]]:
     """Return the shapes in groups that lie together; the shapes of one embedded drawing are never parted.
 
@@ -265,19 +259,15 @@ def clusters(shapes: Sequence[Shape], size: tuple[float, float]) -> list[list[Sh
     """
     width, height = size
     cell = max(CELL, width / _MOST_CELLS, height / _MOST_CELLS)
-    bound = [shape.box for shape in shapes] + _forms(shapes, width * height)
-    rows = [0] * (int(height / cell) + 2)
-    for box in bound:
-        _paint(rows, box, cell)
-    runs, owner = _components(rows)
-    by_row: dict[int, list[tuple[_Run, int]]] = {}
-    for run, component in zip(runs, owner, strict=True):
-        by_row.setdefault(run.row, []).append((run, component))
-    groups: dict[int, list[Shape]] = {}
+    rows = [0] * (int(height / cell) + 1)
+    for box in (*(shape.box for shape in shapes), *_forms(shapes, width * height)):
+        for row in range(int(box.top / cell), int(box.bottom / cell) + 1):
+            rows[row] |= (2 << int(box.x1 / cell)) - (1 << int(box.x0 / cell))
+    components = _components(rows)
+    groups: dict[int, list[Shape]] = defaultdict(list)
     for shape in shapes:
-        row, column = _row(shape.box.top, cell, len(rows)), max(0, int(shape.box.x0 / cell))
-        found = next(component for run, component in by_row[row] if run.first <= column <= run.last)
-        groups.setdefault(found, []).append(shape)
+        cells = components[int(shape.box.top / cell)]
+        groups[next(number for run, number in cells if run >> int(shape.box.x0 / cell) & 1)].append(shape)
     return list(groups.values())
 
 
@@ -290,22 +280,11 @@ def _forms(shapes: Sequence[Shape], page: float) -> list[Box]:
     return [box for box in boxes if box.area < _GROUP_SHARE * page]
 
 
-def _row(top: float, cell: float, count: int) -> int:
-    return min(count - 1, max(0, int(top / cell)))
-
-
-def _paint(rows: list[int], box: Box, cell: float) -> None:
-    """Set the bits of the cells that a box covers; a row of the raster is one whole number."""
-    first, last = max(0, int(box.x0 / cell)), max(0, int(box.x1 / cell))
-    mask = ((1 << (last - first + 1)) - 1) << first
-    for row in range(_row(box.top, cell, len(rows)), _row(box.bottom, cell, len(rows)) + 1):
-        rows[row] |= mask
-
-
-def _components(rows: Sequence[int]) -> tuple[list[_Run], list[int]]:
-    """Return the runs of set bits, and for each the number of the component that it is part of."""
-    runs = [run for row, bits in enumerate(rows) for run in _runs(row, bits)]
-    parent = list(range(len(runs)))
+def _components(rows: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return the runs of set bits of each row, and for each the number of the component that it is part of."""
+    runs = [list(_runs(row)) for row in rows]
+    parent = list(range(sum(map(len, runs))))
+    numbers = iter(tuple(parent))
 
     def root(index: int) -> int:
         while parent[index] != index:
@@ -313,27 +292,21 @@ def _components(rows: Sequence[int]) -> tuple[list[_Run], list[int]]:
             index = parent[index]
         return index
 
-    above = 0
-    for index, run in enumerate(runs):
-        while runs[above].row < run.row - 1:
-            above += 1
-        for other in range(above, index):
-            row, first, last = runs[other]
-            if row == run.row - 1 and first <= run.last + 1 and run.first <= last + 1:
-                parent[root(index)] = root(other)
-    return runs, [root(index) for index in range(len(runs))]
+    numbered = [[(run, next(numbers)) for run in row] for row in runs]
+    for above, below in pairwise(numbered):
+        for run, number in below:
+            for other, of_other in above:
+                if run & (other >> 1 | other | other << 1):
+                    parent[root(number)] = root(of_other)
+    return [[(run, root(number)) for run, number in row] for row in numbered]
 
 
-def _runs(row: int, bits: int) -> Iterator[_Run]:
-    at = 0
-    while bits:
-        gap = (bits & -bits).bit_length() - 1
-        bits >>= gap
-        at += gap
-        length = (~bits & (bits + 1)).bit_length() - 1
-        yield _Run(row, at, at + length - 1)
-        bits >>= length
-        at += length
+def _runs(row: int) -> Iterator[int]:
+    """Yield each run of set bits, the others being 0."""
+    while row:
+        run = row & ~(row + (row & -row))
+        yield run
+        row ^= run
 
 
 _ALONG = 1.5  # points: edges this near are drawn as one line, or touch
@@ -341,7 +314,6 @@ _LONG = 0.75  # of the whole: from here on a line of a grid goes through it
 _GRID = 0.6  # of the lengths of all lines: with more in long ones, they rule a table
 _INK = 0.12  # of the area: what other ink must cover at least on top of a grid
 _BAR = 3.0  # points: the smallest side of a bar
-_PICTURE = 36.0  # points: the smallest side of a bitmap that is a figure
 _LABELS = 3  # texts a bar among bars, at most; a table has more to its shaded cells
 _MARK = 12.0  # points: ink up to this size is the head of an arrow, a terminal or a tick
 _DEPTH = 0.6  # of a box: as far a line from outside may go on behind it, as from centre to centre
@@ -360,15 +332,13 @@ def draws_something(group: Sequence[Shape], lines: Sequence[Box]) -> bool:
         lines: boxes of the lines of text on the page.
     """
     whole = union(shape.box for shape in group)
-    if any(shape.kind == "image" and min(shape.box.width, shape.box.height) >= _PICTURE for shape in group):
-        return True
     pictures = [shape.box for shape in group if shape.kind == "image"]
-    if pictures and min(union(pictures).width, union(pictures).height) >= _PICTURE:
-        return True  # a bitmap that was cut into strips
+    if pictures and min(union(pictures).width, union(pictures).height) >= MIN_SIDE:
+        return True  # also where a bitmap was cut into strips
     ink = [shape for shape in group if shape.kind == "ink"]
     straight = [shape for shape in group if shape.kind in {"rule", "box"}]
     if not straight:
-        return len(ink) > 1 or (bool(ink) and min(whole.width, whole.height) >= _PICTURE)
+        return len(ink) > 1 or (bool(ink) and min(whole.width, whole.height) >= MIN_SIDE)
     if _bars(straight, lines, whole) >= 2 or connects(group):
         return True
     if all(map(_is_mark, ink)):
@@ -518,11 +488,13 @@ def _long_share(edges: Iterable[tuple[float, float, float]], length: float) -> f
 def _joined_lines(edges: Iterable[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
     """Return lines as (place, start, end), with those joined that are one behind the other at nearly one place."""
     joined: list[tuple[float, float, float]] = []
+    place = None
     for key, start, end, at in sorted((round(at / _ALONG), start, end, at) for at, start, end in edges):
-        if joined and round(joined[-1][0] / _ALONG) == key and start <= joined[-1][2] + _ALONG:
-            joined[-1] = (joined[-1][0], joined[-1][1], max(joined[-1][2], end))
+        if key == place and start <= joined[-1][2] + _ALONG:
+            joined[-1] = (*joined[-1][:2], max(joined[-1][2], end))
         else:
             joined.append((at, start, end))
+        place = key
     return joined
 
 

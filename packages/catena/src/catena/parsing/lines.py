@@ -7,6 +7,7 @@ where it does not (some programs sort by height), the fullness of the lines does
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from catena.parsing.runs import ASCENT, CELL_GAP, DESCENT, WORD_GAP, Run
 from catena.text import raised
 
 _RAISED = 0.2  # of the size: so far is the baseline of a raised run above that of its line
-SAME_BASELINE = 0.01  # points: within one line programs repeat the height, up to its rounding
 
 
 def page_lines(runs: Sequence[Run]) -> tuple[Line, ...]:
@@ -47,8 +47,7 @@ def _joined(runs: Iterable[Run]) -> list[Run]:
         gap = run.x0 - last.x1 if last is not None else 0.0
         if (
             last is not None
-            and abs(gap) < WORD_GAP * run.size
-            and abs(run.y - last.y) < SAME_BASELINE
+            and max(abs(gap), abs(run.y - last.y)) < WORD_GAP * run.size
             and (run.size, run.style, run.hidden) == (last.size, last.style, last.hidden)
         ):
             joined[-1] = last = last._replace(text=last.text + run.text, x1=max(last.x1, run.x1))
@@ -58,26 +57,28 @@ def _joined(runs: Iterable[Run]) -> list[Run]:
     return joined
 
 
+@dataclass(slots=True)
+class _Group:
+    anchor: Run  # the largest
+    runs: list[Run]
+
+
 def _baselines(runs: Sequence[Run]) -> list[list[Run]]:
     """Group runs by baseline; raised and lowered small ones stay with the line they touch.
 
     Runs of full size found the lines first, from top to bottom; smaller ones then join the line whose
     height covers their own baseline, or found a line themselves.
     """
-    groups: list[list[Run]] = []
-    anchors: list[Run] = []  # the largest run of each group
+    groups: list[_Group] = []
     for run in sorted(runs, key=lambda run: (run.y, run.x0)):
-        near = [k for k in range(max(0, len(groups) - 4), len(groups)) if _same_line(run, anchors[k])]
-        if near:
-            best = min(near, key=lambda k: abs(anchors[k].y - run.y))
-            groups[best].append(run)
-            if run.size > anchors[best].size:
-                anchors[best] = run
+        near = next((group for group in groups[:-5:-1] if _same_line(run, group.anchor)), None)
+        if near is None:
+            groups.append(_Group(run, [run]))
         else:
-            groups.append([run])
-            anchors.append(run)
-    order = sorted(range(len(groups)), key=lambda k: (anchors[k].y, groups[k][0].x0))
-    return [_raised(groups[k], anchors[k]) for k in order]
+            near.runs.append(run)
+            near.anchor = max(near.anchor, run, key=lambda run: run.size)
+    groups.sort(key=lambda group: (group.anchor.y, group.runs[0].x0))
+    return [_raised(group.runs, group.anchor) for group in groups]
 
 
 def _same_line(one: Run, two: Run) -> bool:
@@ -202,7 +203,7 @@ def _strips(placed: Sequence[tuple[int, Run]], left: float, size: float) -> list
 
 def _ink(group: Sequence[tuple[int, Run]], left: float, size: float) -> int:
     """Cover the runs and the word gaps between them: a gutter is wider than a stretched space."""
-    ink, bleed = 0, 0.25 * min(size, CELL_GAP * size)
+    ink, bleed = 0, 0.25 * CELL_GAP * size
     for _, run in group:
         start = max(0, int(run.x0 - left - bleed))
         end = min(20_000, int(run.x1 - left + bleed) + 1)
@@ -258,7 +259,7 @@ def _tallest(inks: Sequence[int], width: int, least: int) -> tuple[int, list[tup
             free = _free(ink, width, least)
             if not free:
                 break
-            inside = [(start, end) for start, end in free if ink & ((1 << start) - 1) and ink >> end]
+            inside = [(start, end) for start, end in free if start > 0 and end < width]
         if inside:
             last, gaps = number, inside
     return last, gaps
@@ -269,30 +270,16 @@ def _free(ink: int, width: int, least: int) -> list[tuple[int, int]]:
 
     Those at its edges count: the first lines of a band may all be in one column.
     """
-    open_bits = ~ink & ((1 << width) - 1)
-    wide, done = open_bits, 1
-    while wide and done < least:  # keep the bits that `least` - 1 more open ones follow
-        step = min(done, least - done)
-        wide &= wide >> step
-        done += step
-    gaps = []
-    while wide:
-        start = (wide & -wide).bit_length() - 1
-        rest = ~(open_bits >> start)
-        end = start + (rest & -rest).bit_length() - 1
-        gaps.append((start, end))
-        wide &= -1 << end
-    return gaps
+    return [gap.span() for gap in re.finditer(f"0{{{least},}}", f"{ink:0{width}b}"[::-1])]
 
 
 def _without_running_lines(strips: Sequence[_Strip], size: float) -> Sequence[_Strip]:
     """Leave out a first and a last strip that are apart: programs print header and footer out of turn."""
-    first, last = 0, len(strips)
-    if last > 1 and strips[1].y - strips[0].y > APART * size:
-        first += 1
-    if last - first > 1 and strips[-1].y - strips[-2].y > APART * size:
-        last -= 1
-    return strips[first:last]
+    if len(strips) > 1 and strips[1].y - strips[0].y > APART * size:
+        strips = strips[1:]
+    if len(strips) > 1 and strips[-1].y - strips[-2].y > APART * size:
+        strips = strips[:-1]
+    return strips
 
 
 def _are_columns(strips: Sequence[_Strip], x: float) -> bool:

@@ -45,7 +45,7 @@ class PypdfFile:
         self.count = len(self.reader.pages)
         self._fonts = FontCache()
 
-    def page(self, number: int, tables: Tables, *, hidden_text: bool = True) -> Page:
+    def page(self, number: int, tables: Tables, *, hidden_text: bool) -> Page:
         """Read one page, its hidden text or not; what goes wrong on it is told by its state.
 
         A page is "blank" when there is nothing on it to draw. It is "failed" when there is, and nothing comes of it.

@@ -251,7 +251,7 @@ class PdfiumFile:
         self.count = len(self._file)
         self._figures = FigureFinder(figure_dpi)
 
-    def page(self, number: int, tables: Tables, *, hidden_text: bool = True) -> Page:
+    def page(self, number: int, tables: Tables, *, hidden_text: bool) -> Page:
         """Read one page, its hidden text or not; what goes wrong on it is told by its state.
 
         PDFium shows what it cannot decode as an empty page without a word: "blank" is for another engine to confirm.

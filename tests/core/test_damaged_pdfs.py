@@ -17,7 +17,7 @@ from pypdf import PdfReader
 
 from catena.model import Parsed, ParseError
 from catena.parsing import Engine, parse_bytes
-from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects
+from catena.parsing.pdf_damage import Damage, StreamCheck, found_objects, rebuilt
 from catena.parsing.protocol import Unreadable
 
 ENGINES = get_args(Engine)
@@ -124,6 +124,18 @@ def test_pages_in_object_streams_are_found_without_any_table_up_to_where_the_fil
     assert end.state == "partial"  # how many pages there were, nobody knows
     pages = [f"Page {number}" for number in range(1, 9)]
     assert read(without_table(pages)[:-30], engine).document.text.split("\n\n")[:5] == pages[:5]
+
+
+@pytest.mark.parametrize("own_pages", [False, True])
+def test_a_new_table_says_where_each_object_is(own_pages: bool) -> None:
+    new = rebuilt(found_objects(sound()), own_pages=own_pages)
+    reader = PdfReader(BytesIO(new), strict=True)
+    places = reader.xref[0]
+    assert all(new[at:].startswith(b"%d 0 obj" % number) for number, at in places.items())
+    assert (reader.trailer["/Size"], sorted(places)) == (max(places) + 1, [*range(1, max(places) + 1)])
+    assert [page.extract_text() for page in reader.pages] == [
+        page.extract_text() for page in PdfReader(BytesIO(sound())).pages
+    ]
 
 
 FLATE = b"/Filter /FlateDecode"
