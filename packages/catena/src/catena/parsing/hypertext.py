@@ -105,44 +105,45 @@ class _Writer(HTMLParser):
         if self._unseen:
             return
         values = {name: value or "" for name, value in attrs}
-        if tag in _UNSEEN:
-            self._unseen = tag
-        elif tag == "title":
-            self._in_title = not self.title
-        elif tag == "br":
-            self._words.append("\n" if self._code_block is not None else _BREAK)
-        elif tag == "img":
-            self._image(values)
-        elif tag == "sup":
-            self._raised = len(self._words)
-        elif self._table is not None:
-            self._inside_table(tag, values)
-        elif tag in _CODE:
-            self._tick(values)
-        else:
-            self._open(tag, values)
+        match tag:
+            case _ if tag in _UNSEEN:
+                self._unseen = tag
+            case "title":
+                self._in_title = not self.title
+            case "br":
+                self._words.append("\n" if self._code_block is not None else _BREAK)
+            case "img":
+                self._image(values)
+            case "sup":
+                self._raised = len(self._words)
+            case _ if self._table is not None:
+                self._inside_table(tag, values)
+            case _ if tag in _CODE:
+                self._tick(values)
+            case _ if tag in _BLOCKS | _BEGIN_ONLY:
+                self._open(tag, values)
 
     def _open(self, tag: str, values: dict[str, str]) -> None:
         """Begin a block outside tables."""
-        if tag not in _BLOCKS | _BEGIN_ONLY:
-            return
         self._flush()
-        if tag in _HEADINGS:
-            self._heading = _HEADINGS[tag]
-        elif tag == "pre":
-            self._code_block = _language(values)
-        elif tag in {"ul", "ol"}:
-            start = values.get("start", "1")
-            first = int(start) if start.isdecimal() and len(start) < 10 else 1
-            self.blocks.open_list(first if tag == "ol" else 0)
-        elif tag in {"li", "dd"}:
-            self.blocks.item()
-        elif tag == "blockquote":
-            self.blocks.quotes += 1
-        elif tag == "table":
-            self._table = HtmlTable()
-        elif tag == "hr":
-            self.blocks.write(["***"])
+        match tag:
+            case "pre":
+                self._code_block = _language(values)
+            case "ul":
+                self.blocks.open_list()
+            case "ol":
+                start = values.get("start", "1")
+                self.blocks.open_list(int(start) if start.isdecimal() and len(start) < 10 else 1)
+            case "li" | "dd":
+                self.blocks.item()
+            case "blockquote":
+                self.blocks.quotes += 1
+            case "table":
+                self._table = HtmlTable()
+            case "hr":
+                self.blocks.write(["***"])
+            case _:
+                self._heading = _HEADINGS.get(tag, 0)
 
     def handle_endtag(self, tag: str) -> None:
         if self._unseen:
