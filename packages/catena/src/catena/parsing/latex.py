@@ -195,7 +195,7 @@ class _Writer:
         self._words.append([])
 
     def _argument(self, end: Callable[[str], None]) -> None:
-        """Pass over an option, and take the next argument aside; without braces it is a word, a formula or nothing."""
+        """Pass over an option, and take the next argument aside; without braces it is a word, a formula or none."""
         self.reader.optional()
         found = self.reader.next()
         while found is not None and found.kind == "space":
