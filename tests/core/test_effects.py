@@ -23,6 +23,7 @@ from catena import Journal, Ranking, Scale, ServiceError, Services, arun, run
 from catena.effects import (
     Budget,
     Cancel,
+    CheckGraph,
     Complete,
     Completion,
     Describe,
@@ -30,9 +31,13 @@ from catena.effects import (
     Event,
     Failed,
     FetchChunks,
+    FetchDocuments,
+    FetchNodes,
+    FetchPlaces,
     FetchText,
     FindNames,
     Handler,
+    Inspect,
     Limiter,
     NamesFound,
     Price,
@@ -40,6 +45,7 @@ from catena.effects import (
     Recognise,
     Retry,
     Search,
+    SearchFused,
     Step,
     Tariff,
     all_together,
@@ -79,8 +85,58 @@ def test_no_texts_give_no_rows_and_no_scores(drive):
 def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive):
     services = Services(store=FakeStore({}))
     spans = (("a", 0, 2), ("b", 1, 3))
-    requests = [FindNames(query="q"), FetchChunks(spans=spans), FetchText(spans=spans)]
-    assert drive(ask(requests), services) == [NamesFound(), ((), ()), (None, None)]
+    requests = [
+        FindNames(query="q"),
+        FetchChunks(spans=spans),
+        FetchText(spans=spans),
+        FetchDocuments(ids=("a", "b")),
+    ]
+    assert drive(ask(requests), services) == [NamesFound(), ((), ()), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "methods"),
+    [
+        ("llm", "complete"), ("reranker", "score"), ("captioner", "caption"), ("recognizer", "recognise"),
+        ("store", "search"), ("graph", "expand nodes count_words chunks_by_id"),
+    ],
+)  # fmt: skip
+def test_a_service_that_lacks_what_it_is_for_is_refused(name, methods):
+    whole = dict.fromkeys(methods.split(), print)
+    assert getattr(Services(**{name: SimpleNamespace(**whole)}), name)
+    for lacking in whole:
+        with pytest.raises(ParameterError, match="handler SimpleNamespace"):
+            Services(**{name: SimpleNamespace(**{each: print for each in whole if each != lacking})})
+
+
+def test_queries_and_documents_are_embedded_each_in_their_way(drive):
+    async def documents(texts: Any) -> Any:
+        return [[1.0]] * len(texts)
+
+    async def query(text: str) -> Any:
+        return [2.0]
+
+    only_async = SimpleNamespace(aembed_documents=documents, aembed_query=query, embed_query=None)
+    blocking = SimpleNamespace(embed_documents=lambda texts: [[1.0]] * len(texts), embed_query=lambda text: [2.0])
+    for embedder in (only_async, blocking):
+        asked = [Embed(texts=("a", "b")), Embed(texts=("a", "b"), kind="query")]
+        first, second = drive(ask(asked), Services(embedder=embedder))
+        assert (first.tolist(), second.tolist()) == ([[1.0], [1.0]], [[2.0], [2.0]])
+
+
+SPANS = {"spans": (("a", 0, 1),)}
+EVERY = {
+    Complete: {"prompt": "p"}, Embed: {"texts": ("a",)}, Rate: {"query": "q", "texts": ()},
+    Describe: {"image": b"", "prompt": "p"}, Recognise: {"texts": ()}, Search: {"route": "r", "query": "q", "k": 1},
+    FindNames: {"query": "q"}, FetchChunks: SPANS, FetchText: SPANS, FetchPlaces: SPANS, FetchDocuments: {"ids": ()},
+    Inspect: {}, SearchFused: {"query": "q", "k": 1, "weights": ()}, FetchNodes: {"chunk_ids": ()}, CheckGraph: {},
+}  # fmt: skip
+
+
+def test_a_purpose_makes_no_other_request_and_questions_wait_for_what_is_searched():
+    assert all(kind(**given, purpose="one") == kind(**given, purpose="two") for kind, given in EVERY.items())
+    waited = {kind for kind, given in EVERY.items() if getattr(kind(**given, purpose="p"), "waited_for", False)}
+    assert waited == {Rate, Search, SearchFused, FindNames, FetchChunks, FetchText, FetchNodes}
 
 
 def test_a_missing_service_is_named_with_those_that_are_there(drive):

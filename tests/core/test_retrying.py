@@ -167,7 +167,9 @@ def test_a_dead_route_is_asked_twice_then_left_alone_then_tried_once(drive):
     assert not told.retry
     assert isinstance(searched(drive, services, "here"), Ranking)  # the other route of the store
     assert store.calls == ["gone"] * 2 + ["here"]
-    clock.sleep(30)
+    clock.sleep(29.75)
+    assert "tried again in 1 s" in str(searched(drive, services).error)
+    clock.sleep(0.25)
     assert "refused" in str(searched(drive, services).error)  # the trial
     assert "not asked" in str(searched(drive, services).error)
     clock.sleep(30)
@@ -277,10 +279,10 @@ def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive):
     drive(batch(prompts), Services(llm=llm, output_tokens={"section_summary": 950}, max_concurrency=1))
     assert llm.limits == [300, 950, 2_800]
     llm = FakeLLM(lambda _: Completion(text="half", finish_reason="length"))
-    drive(
-        batch([*asking(1, max_tokens=1_000), *asking(2, max_tokens=2_000)[1:]]), Services(llm=llm, max_concurrency=1)
-    )
+    two = [*asking(1, max_tokens=1_000), *asking(2, max_tokens=2_000)[1:]]
+    drive(batch(two), Services(llm=llm, max_concurrency=1))
     assert [request.max_tokens for request in llm.calls] == [1_000, 4_096, 2_000, 8_000]
+    assert Services(output_tokens=1).output_tokens == 1
     for wrong in (0, True, "50", {"sectionsummary": 50}, {"section_summary": True}):
         with pytest.raises(ParameterError, match="output_tokens"):
             Services(output_tokens=wrong)  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ def read_html(data: bytes) -> FileText:
 def stated_charset(data: bytes) -> str:
     """Return the encoding that the page states in its first 1,024 bytes, or ""."""
     found = _CHARSET.search(data[:1024])
-    return (found.group(1) or found.group(2)).decode("ascii") if found else ""
+    return b"".join(filter(None, found.groups())).decode("ascii") if found else ""
 
 
 def to_markdown(html: str) -> tuple[str, str]:
@@ -99,7 +99,7 @@ class _Writer(HTMLParser):
 
     def parse_html_declaration(self, i: int) -> int:
         """Pass over `<!...>` to its next ">", as browsers do: no search for the end of a marked section."""
-        return self.rawdata.find(">", i) + 1 or -1
+        return self.rawdata.index(">", i) + 1
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._unseen:
@@ -199,9 +199,8 @@ class _Writer(HTMLParser):
     def _inside_table(self, tag: str, values: dict[str, str]) -> None:
         table = self._table
         assert table is not None
-        if tag == "table":
-            self._nested_tables += 1
-        elif self._nested_tables or tag not in TABLE_TAGS:
+        self._nested_tables += tag == "table"
+        if self._nested_tables or tag not in TABLE_TAGS:
             self._words.append("`" if tag in _CODE else " ")
         else:
             table.add(self._taken())
@@ -209,11 +208,10 @@ class _Writer(HTMLParser):
 
     def _end_inside_table(self, tag: str) -> None:
         assert self._table is not None
-        if tag == "table" and self._nested_tables:
-            self._nested_tables -= 1
-        elif tag == "table":
+        if tag == "table" and not self._nested_tables:
             self._end_table()
         elif self._nested_tables or tag not in TABLE_TAGS:
+            self._nested_tables -= tag == "table"
             self._words.append("`" if tag in _CODE else " ")
         else:
             self._table.add(self._taken())
