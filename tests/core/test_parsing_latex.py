@@ -27,6 +27,7 @@ ARTICLE = Path(__file__).with_name("article.tex").read_text(encoding="utf-8")
 def test_an_article_is_divided_at_its_commands() -> None:
     found = to_markdown(ARTICLE)
     assert (found.title, found.notes) == ("On Long Documents", ())
+    assert to_markdown(r"\section{First}\section{Second}").title == "First"
     assert found.markdown == (
         "# On Long Documents[^1]\n\nA. One, B. Two\n\n[^1] Paid by nobody.\n\nMay 2024\n\n"
         "## Abstract\n\nWe study Catena — a “system”.\n\n## Introduction\n\nSee Section [The method].\n\n"
