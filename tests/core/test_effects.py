@@ -23,6 +23,7 @@ from catena import Journal, Ranking, Scale, ServiceError, Services, arun, run
 from catena.effects import (
     Budget,
     Cancel,
+    CheckGraph,
     Complete,
     Completion,
     Describe,
@@ -30,9 +31,13 @@ from catena.effects import (
     Event,
     Failed,
     FetchChunks,
+    FetchDocuments,
+    FetchNodes,
+    FetchPlaces,
     FetchText,
     FindNames,
     Handler,
+    Inspect,
     Limiter,
     NamesFound,
     Price,
@@ -40,6 +45,7 @@ from catena.effects import (
     Recognise,
     Retry,
     Search,
+    SearchFused,
     Step,
     Tariff,
     all_together,
@@ -79,8 +85,53 @@ def test_no_texts_give_no_rows_and_no_scores(drive):
 def test_a_store_that_lacks_a_part_has_nothing_to_say_of_it(drive):
     services = Services(store=FakeStore({}))
     spans = (("a", 0, 2), ("b", 1, 3))
-    requests = [FindNames(query="q"), FetchChunks(spans=spans), FetchText(spans=spans)]
-    assert drive(ask(requests), services) == [NamesFound(), ((), ()), (None, None)]
+    requests = [
+        FindNames(query="q"),
+        FetchChunks(spans=spans),
+        FetchText(spans=spans),
+        FetchDocuments(ids=("a", "b")),
+    ]
+    assert drive(ask(requests), services) == [NamesFound(), ((), ()), (None, None), (None, None)]
+
+
+def test_a_service_that_lacks_what_it_is_for_is_refused():
+    needed = {"llm": "complete", "reranker": "score", "captioner": "caption", "recognizer": "recognise"}
+    needed |= {"store": "search", "graph": "expand nodes count_words chunks_by_id"}
+    for name, methods in needed.items():
+        for lacking in methods.split():
+            service = SimpleNamespace(**{each: print for each in methods.split() if each != lacking})
+            with pytest.raises(ParameterError, match="handler SimpleNamespace"):
+                Services(**{name: service})
+
+
+def test_queries_and_documents_are_embedded_each_in_their_way(drive):
+    async def documents(texts: Any) -> Any:
+        return [[1.0]] * len(texts)
+
+    async def query(text: str) -> Any:
+        return [2.0]
+
+    only_async = SimpleNamespace(aembed_documents=documents, aembed_query=query, embed_query=None)
+    blocking = SimpleNamespace(embed_documents=lambda texts: [[1.0]] * len(texts), embed_query=lambda text: [2.0])
+    for embedder in (only_async, blocking):
+        asked = [Embed(texts=("a", "b")), Embed(texts=("a", "b"), kind="query")]
+        first, second = drive(ask(asked), Services(embedder=embedder))
+        assert (first.tolist(), second.tolist()) == ([[1.0], [1.0]], [[2.0], [2.0]])
+
+
+SPANS = {"spans": (("a", 0, 1),)}
+EVERY = {
+    Complete: {"prompt": "p"}, Embed: {"texts": ("a",)}, Rate: {"query": "q", "texts": ()},
+    Describe: {"image": b"", "prompt": "p"}, Recognise: {"texts": ()}, Search: {"route": "r", "query": "q", "k": 1},
+    FindNames: {"query": "q"}, FetchChunks: SPANS, FetchText: SPANS, FetchPlaces: SPANS, FetchDocuments: {"ids": ()},
+    Inspect: {}, SearchFused: {"query": "q", "k": 1, "weights": ()}, FetchNodes: {"chunk_ids": ()}, CheckGraph: {},
+}  # fmt: skip
+
+
+def test_a_purpose_makes_no_other_request_and_questions_wait_for_what_is_searched():
+    assert all(kind(**given, purpose="one") == kind(**given, purpose="two") for kind, given in EVERY.items())
+    waited = {kind for kind, given in EVERY.items() if getattr(kind(**given, purpose="p"), "waited_for", False)}
+    assert waited == {Rate, Search, SearchFused, FindNames, FetchChunks, FetchText, FetchNodes}
 
 
 def test_a_missing_service_is_named_with_those_that_are_there(drive):
@@ -303,7 +354,8 @@ def test_requests_per_minute_are_spaced_over_runs_that_share_the_limiter(drive):
     ("value", "seconds"),
     [
         ("7", 7.0), (7, 7.0), ("0.5", 0.5), (" 12 ", 12.0), ("Wed, 21 Oct 2026 07:28:30 GMT", 30.0),
-        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0), ("Wednesday", None), ("-3", None), ("", None), (None, None),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0), ("Wed, 21 Oct 2026 07:28:05 -0000", 5.0),
+        ("Wednesday", None), ("-3", None), ("", None), (None, None),
     ],
 )  # fmt: skip
 def test_retry_after_is_read_as_seconds_and_as_date(value, seconds):
@@ -354,6 +406,11 @@ def test_foreign_errors_are_mapped_and_named(error, retry, retry_after, what):
     assert mapped.__cause__ is None  # its traceback may hold what the message hides
 
 
+def test_a_status_that_may_pass_is_asked_again():
+    passing = {status for status in range(100, 600) if service_error(RateLimitError("x", status), "m").retry}
+    assert passing == {408, 409, 425, 429, 500, 502, 503, 504, 529}
+
+
 @pytest.mark.parametrize("error", [KeyError("x"), StopIteration("x"), AssertionError(), RecursionError("deep")])
 def test_no_foreign_exception_leaves_a_run(drive, error):
     first, second = drive(batch("a", "b"), Services(llm=Flaky(FakeLLM(upper), [error]), max_concurrency=1))
@@ -386,6 +443,7 @@ def test_secrets_are_redacted(text):
     ("request_", "reply", "what"),
     [
         (Embed(texts=("a", "b")), [[1.0]], r"shape \(1, 1\) for 2 texts"),
+        (Embed(texts=("a",)), [[[1.0]]], r"shape \(1, 1, 1\) for 1 texts"),
         (Embed(texts=("a",)), [[float("nan")]], "NaN"),
         (Embed(texts=("a",)), "words", "could not convert"),
         (Rate(query="q", texts=("a", "b")), [1.0], "1 scores for 2 texts"),
@@ -507,6 +565,35 @@ async def test_a_cancelled_task_closes_the_step_and_its_calls():
 PRICED = Tariff(prices={Complete: Price(input=0.0, output=1_000.0)}, count=lambda text: len(text.split()))
 
 
+TOLD = Completion(text="wxyz")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "most", "took"),
+    [
+        (Complete(system="ab", prompt="cde", purpose="p", max_tokens=500_000), TOLD, (5, 500_000), (5, 4)),
+        (
+            Complete(prompt="", purpose="p", max_tokens=9),
+            replace(TOLD, input_tokens=3, output_tokens=2),
+            (0, 9),
+            (3, 2),
+        ),
+        (Embed(texts=("ab", "c")), None, (3, 0), (3, 0)),
+        (Recognise(texts=("ab", "c")), None, (3, 0), (3, 0)),
+        (Rate(query="ab", texts=("c", "de")), None, (7, 0), (7, 0)),
+        (Describe(image=b"", prompt="ab", max_tokens=9), "wxyz", (1_502, 9), (1_502, 4)),
+        (Search(route="r", query="ab", k=1), None, (0, 0), (0, 0)),
+    ],
+)
+def test_what_a_request_takes_is_counted_by_its_type(asked, reply, most, took):
+    tariff = Tariff(prices={type(asked): Price(input=0.25, output=2.0, call=0.5)}, count=len)
+    for used, tokens in ((tariff.before(asked), most), (tariff.after(asked, reply), took)):
+        assert (used.calls, used.input_tokens, used.output_tokens) == (1, *tokens)
+        assert used.cost == 0.5 + (tokens[0] / 4 + tokens[1] * 2) / 1_000_000
+    assert [Tariff().count(text) for text in ("", "abcd", "abcde", "日本語 ab")] == [0, 1, 2, 4]
+    assert Budget(0.5, max_tokens=0, tariff=tariff).cap == 0.5
+
+
 def test_the_budget_stops_before_the_call_that_would_pass_it(drive):
     budget = Budget(cap=1.0, tariff=PRICED)  # 1,000 output tokens; each call may take 400, and takes 1
     llm = FakeLLM(lambda request: "word")
@@ -605,7 +692,9 @@ def test_a_failing_progress_callback_is_logged_once_and_breaks_nothing(drive, ca
         (lambda: Retry(attempts=0), "attempts"),
         (lambda: Retry(jitter=1.5), "jitter"),
         (lambda: Retry(base_seconds=-1), "base_seconds"),
+        (lambda: Retry(jitter=-0.5), "jitter"),
         (lambda: Limiter({Complete: 0}), "requests per minute of Complete"),
+        (lambda: Limiter({Complete: -1}), "requests per minute of Complete"),
         (lambda: Handler(identity="x"), "handler x"),
         (lambda: Budget(max_tokens=-1), "max_tokens"),
         (lambda: Price(input=-1.0), "input"),

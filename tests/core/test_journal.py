@@ -26,6 +26,8 @@ from catena.effects import (
     Embed,
     Event,
     Failed,
+    FetchChunks,
+    FetchText,
     Handler,
     Journal,
     Price,
@@ -227,7 +229,7 @@ class Mood(Enum):
     ("asked", "key"),
     [
         (Complete(prompt="p\udc80é", purpose="x"), "65064b0e58fc11fb"),
-        (Search(route="r", query="q", k=1, where={"b": [1, True, 0.5], "a": None}), "43e1378736035a4a"),
+        (Search(route="r", query="q", k=1, where={"b": [1, True, 0.5], "a": None}), "9ceb6490681a3f7e"),
         (Translate(Mood.CALM), "e8f1ee6545d31fcb"),
         (Translate(b"p"), "4b84dce7352c4903"),
     ],
@@ -348,7 +350,7 @@ def test_a_torn_file_stops_the_run_by_name(drive, tmp_path):
 def test_a_full_disk_stops_the_run_and_keeps_the_replies_so_far(drive, journal):
     llm = FakeLLM(lambda request: request.prompt * 1_000)
     services = Services(llm=llm, journal=journal, max_concurrency=2)
-    pages = journal._execute("PRAGMA page_count", ())[0]
+    ((pages,),) = journal._execute("PRAGMA page_count", ())
     journal._execute(f"PRAGMA max_page_count = {pages + 20}", ())
     with pytest.raises(JournalError, match=r"full. Try: free space on the disk and run again"):
         drive(complete(*(f"{i:03}" for i in range(200))), services)
@@ -438,8 +440,11 @@ def test_a_plan_needs_no_services_and_fails_types_it_does_not_know():
         assert isinstance(failed, Failed)
         rows, ranking = yield [Embed(texts=("a",)), Search(route="r", query="q", k=1)]
         caption, names = yield [Describe(image=b"", prompt="p"), Recognise(texts=("a", "b"))]
+        spans = (("a", 0, 1), ("b", 0, 1))
+        chunks, texts = yield [FetchChunks(spans=spans), FetchText(spans=spans)]
         assert (rows.shape, ranking.hits, names) == ((1, 1), (), ((), ()))
+        assert (chunks, texts) == (((), ()), (None, None))
         return caption
 
     found = plan(asks_unknown(), Services())
-    assert (found.total.calls, found.stopped_by) == (5, "")
+    assert (found.total.calls, found.stopped_by) == (7, "")

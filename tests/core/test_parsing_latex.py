@@ -27,6 +27,7 @@ ARTICLE = Path(__file__).with_name("article.tex").read_text(encoding="utf-8")
 def test_an_article_is_divided_at_its_commands() -> None:
     found = to_markdown(ARTICLE)
     assert (found.title, found.notes) == ("On Long Documents", ())
+    assert to_markdown(r"\section{First}\section{Second}").title == "First"
     assert found.markdown == (
         "# On Long Documents[^1]\n\nA. One, B. Two\n\n[^1] Paid by nobody.\n\nMay 2024\n\n"
         "## Abstract\n\nWe study Catena — a “system”.\n\n## Introduction\n\nSee Section [The method].\n\n"
@@ -143,9 +144,25 @@ def test_any_text_ends_well_and_keeps_plain_words(text: str) -> None:
     assert "first" in to_markdown(f"first {text}\n\nlast words").markdown
 
 
+def test_a_source_that_is_cut_anywhere_ends_well() -> None:
+    for case in cases_of("cases_latex.txt"):
+        source = str(case.values[0])
+        for cut in re.finditer(r"(?<=[A-Za-z*])(?![A-Za-z])|(?<=[\[{$])", source):
+            assert md(f"first {source[: cut.end()]}") or "document}" in source
+
+
+def test_ends_that_are_not_there_are_looked_for_fifty_times_and_texts_in_each_other_are_a_hundred() -> None:
+    for begun in (r"\url{", r"\iffalse"):
+        assert [md(f"{begun}\n\n" * times + r"\url{a%b}") for times in (50, 51)] == ["a%b", "a"]
+    assert len(re.findall(r"(?m)^\[\^\d+\] ", md(r"\footnote{" * 150 + "a"))) == 100
+
+
 @pytest.mark.parametrize(
     "piece",
-    [r"\caption{a ", r"\href{a}{b", r"\lstinline[", r"\author{a}\maketitle ", r"\begin{tabular}{l}a ", r"\footnote{"],
+    [
+        *(r"\caption{a ", r"\href{a}{b", r"\lstinline[", r"\author{a}\maketitle ", r"\begin{tabular}{l}a "),
+        *(r"\footnote{", r"\footnote "),
+    ],
 )
 def test_what_is_nested_without_end_is_read_in_the_time_of_its_length(piece: str) -> None:
     printed = md(f"\\begin{{document}}{piece * 10_000} end\\end{{document}}")

@@ -26,7 +26,8 @@ from catena import Library
 from catena.library import read
 from catena.model import ParseError, citation, pages_in_words
 from catena.parsing import Limits, parse_bytes, supported_suffixes
-from catena.parsing.office import read_docx
+from catena.parsing.office import read_docx, read_odt
+from catena.parsing.protocol import Unreadable
 from catena.testing import FakeEmbedder
 
 ROWS = [["Part", "Torque", "Unit"], ["Cover | lid", "12", "Nm"], ["Base", "30", "Nm"]]
@@ -108,7 +109,7 @@ def packed(members: Mapping[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-CONTAINER = '<container xmlns="urn:x"><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+CONTAINER = '<c xmlns="urn:x"><rootfile full-path="OPS/book.opf"/><rootfile full-path="other"/></c>'
 PACKAGE = """<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>A book</dc:title></metadata>
 <manifest><item id="n" href="nav.xhtml" properties="nav"/><item id="two" href="2.xhtml"/>
 <item id="one" href="a%20b.xhtml"/></manifest>
@@ -201,6 +202,32 @@ def test_an_open_document_is_read_with_its_notes_in_brackets() -> None:
     ]  # fmt: skip
 
 
+ODT = """<d xmlns:t="t" xmlns:s="s" xmlns:b="b"><s:style s:name="up"><s:text-properties s:text-position="super 58%"/>
+</s:style><s:style s:name="down"><s:text-properties s:text-position="sub 58%"/></s:style><s:style s:name="b"/>
+<t:tracked-changes><t:p>gone</t:p></t:tracked-changes>
+<t:h t:outline-level="0">Zero</t:h><t:h t:outline-level="1">One</t:h><t:h t:outline-level="9">Nine</t:h>
+<t:p>m<t:span t:style-name="up">2</t:span><t:span t:style-name="b"> bold <t:span t:style-name="up">3</t:span> on
+</t:span><t:span t:style-name="down">4</t:span>a<t:s/>b<t:tab/>c<t:line-break/>d</t:p><b:table>
+<b:table-row><b:table-cell b:number-columns-spanned="2">wide</b:table-cell><b:table-cell>x</b:table-cell>
+</b:table-row><b:table-row><b:table-cell b:number-rows-spanned="2"><t:p>high</t:p></b:table-cell>
+<b:table-cell>y</b:table-cell><b:table-cell>z</b:table-cell></b:table-row></b:table></d>"""
+META = '<m xmlns:d="d"><d:title>On  pumps</d:title><d:initial-creator>Ada</d:initial-creator></m>'
+
+
+def test_an_open_document_keeps_levels_raised_digits_and_merged_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = packed({"content.xml": ODT, "meta.xml": META})
+    monkeypatch.setattr("catena.parsing.office.MAX_UNPACKED", len(ODT) + len(META))
+    found = read_odt(data)
+    assert found.text == (
+        "# Zero\n\n# One\n\n###### Nine\n\nm² bold ³ on 4a b c\nd\n\n"
+        "| wide | wide | x |\n| --- | --- | --- |\n| high | y | z |\n"
+    )
+    assert (found.title, found.metadata["author"]) == ("On pumps", "Ada")
+    monkeypatch.setattr("catena.parsing.office.MAX_UNPACKED", len(ODT) + len(META) - 1)
+    with pytest.raises(Unreadable, match="unpacks to more"):
+        read_odt(data)
+
+
 def test_a_book_is_its_chapters_in_their_order() -> None:
     document = parse_bytes(book(), "x.epub").document
     assert (document.title, document.text) == ("A book", "# Chapter 1\n\nText 1.\n\n# Chapter 2\n\nText 2.\n")
@@ -257,7 +284,8 @@ def outlook(streams: Mapping[str, bytes | Mapping[str, bytes]]) -> bytes:
     return b"".join(part.ljust(-(-len(part) // 512) * 512, b"\0") for part in parts)
 
 
-SENT = bytes(32) + b"\x40\x00\x39\x00" + bytes(4) + ((1_772_528_400 + 11_644_473_600) * 10**7).to_bytes(8, "little")
+ROW = b"\x40\x00\x39\x00" + bytes(4) + ((1_772_528_400 + 11_644_473_600) * 10**7).to_bytes(8, "little")
+SENT = bytes(32) + b"\3" + bytes(15) + b"\xff" + bytes(15) + ROW
 OUTLOOK = {
     "__properties_version1.0": SENT,
     "__substg1.0_0037001F": "Pumpe – Maße".encode("utf-16-le"),
@@ -319,6 +347,7 @@ def test_a_broken_office_file_is_advised_as_one() -> None:
         *((BOMB, suffix, "bomb: it unpacks to more than") for suffix in ("docx", "pptx", "xlsx", "odt")),
         (packed({"content.xml": ENTITIES}), "odt", "bomb: its XML declares entities"),
         (packed({"content.xml": "<a><b></a>"}), "odt", "malformed: its XML is broken"),
+        (packed({"content.xml": "<a>cut"}), "odt", "malformed: its XML is broken"),
         (packed({"mimetype": "x"}), "epub", "malformed: there is no META-INF/container.xml in it"),
         (book(**{"OPS/book.opf": ENTITIES}), "epub", "bomb: its XML declares entities"),
         (packed({"word/document.xml": "<a>" * 100_000}), "docx", "malformed: "),
@@ -347,7 +376,8 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     [
         (10_002, 1, "", "2 rows are not read"),
         (2, 203, "", "3 columns are not read"),
-        (2, 2, "=A1", "sheet Costs: 1 formula has no value (in cell B2), for"),
+        (2, 2, "B2", "sheet Costs: 1 formula has no value (in cell B2), for"),
+        (2, 200, "B2 C2", "sheet Costs: 2 formulas have no value (in cell B2 first), for"),
     ],
 )
 def test_cells_of_a_sheet_that_give_no_text_are_told(rows: int, columns: int, formula: str, told: str) -> None:
@@ -355,9 +385,9 @@ def test_cells_of_a_sheet_that_give_no_text_are_told(rows: int, columns: int, fo
     book.active.title = "Costs"
     for row in range(rows):
         book.active.append([f"{row}, {column}" for column in range(columns)])
-    if formula:
-        book.active["B2"] = formula
+    for cell in formula.split():
+        book.active[cell] = "=A1"
     found = parse_bytes(saved(book), "book.xlsx")
     assert found.state == "partial"
-    assert any(told in note.why for note in found.notes)
+    assert [told in note.why for note in found.notes] == [True]
     assert "not shown" not in found.document.text

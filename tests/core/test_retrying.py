@@ -113,6 +113,12 @@ def test_a_service_that_only_refuses_is_given_up_after_a_minute_for_all_requests
     assert late.text == "fine"  # an hour later it is another limit
 
 
+def test_the_wait_doubles_up_to_its_longest_less_a_random_share():
+    times = dict.fromkeys(("max_seconds", "patience_seconds", "rate_limit_seconds"), 0.5)
+    retry = Retry(base_seconds=0.25, jitter=0.25, random=lambda: 0.5, **times)
+    assert [retry.wait(attempt) for attempt in (1, 2, 3, 5_000)] == [0.21875, 0.4375, 0.4375, 0.4375]
+
+
 def test_a_wait_that_the_service_names_does_not_make_the_minute_longer_again_and_again(drive):
     clock = FakeClock()
 
@@ -161,7 +167,9 @@ def test_a_dead_route_is_asked_twice_then_left_alone_then_tried_once(drive):
     assert not told.retry
     assert isinstance(searched(drive, services, "here"), Ranking)  # the other route of the store
     assert store.calls == ["gone"] * 2 + ["here"]
-    clock.sleep(30)
+    clock.sleep(29.75)
+    assert "tried again in 1 s" in str(searched(drive, services).error)
+    clock.sleep(0.25)
     assert "refused" in str(searched(drive, services).error)  # the trial
     assert "not asked" in str(searched(drive, services).error)
     clock.sleep(30)
@@ -221,6 +229,8 @@ def test_health_without_a_cool_down_has_no_circuits_and_is_pickled_by_its_rule(d
     for _ in range(2):
         assert "refused" in str(searched(drive, services).error)
     assert len(store.calls) == 8
+    inner = Services(store=store, clock=clock, retry=Retry(attempts=1))  # of a store inside another, which asks again
+    assert ["refused" in str(searched(drive, inner).error) for _ in range(2)] == [True, True]
     assert pickle.loads(pickle.dumps(Health(5.0))).cool_down_seconds == 5.0
     with pytest.raises(ParameterError, match="cool_down_seconds"):
         Health(-1)
@@ -268,6 +278,11 @@ def test_a_limit_that_was_set_holds_for_all_prompts_or_for_one(drive):
     prompts = [Complete(prompt="a", purpose="p", prompt_version=name, max_tokens=most) for name, most in given]
     drive(batch(prompts), Services(llm=llm, output_tokens={"section_summary": 950}, max_concurrency=1))
     assert llm.limits == [300, 950, 2_800]
+    llm = FakeLLM(lambda _: Completion(text="half", finish_reason="length"))
+    two = [*asking(1, max_tokens=1_000), *asking(2, max_tokens=2_000)[1:]]
+    drive(batch(two), Services(llm=llm, max_concurrency=1))
+    assert [request.max_tokens for request in llm.calls] == [1_000, 4_096, 2_000, 8_000]
+    assert Services(output_tokens=1).output_tokens == 1
     for wrong in (0, True, "50", {"sectionsummary": 50}, {"section_summary": True}):
         with pytest.raises(ParameterError, match="output_tokens"):
             Services(output_tokens=wrong)  # type: ignore[arg-type]

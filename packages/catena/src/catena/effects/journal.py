@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,32 +24,35 @@ VERSION = 1  # of the file's layout and of the keys
 BUSY_SECONDS = 30.0  # how long to wait for another process that is writing
 
 
+_digest = partial(digest, length=64)  # all of a SHA-256, in hexadecimal
+
+
 def request_key(identity: str, request: Request) -> str:
     """Return the SHA-256 under which the reply to a request is kept, in hexadecimal.
 
     It covers the service's identity, the type of request and all its fields that take part in comparison: not
     the purpose, which is for people, nor `validate`.
     """
-    return digest(identity, _fingerprint(request), length=64)
+    return _digest(identity, _fingerprint(request))
 
 
 def _fingerprint(value: Any) -> str:
     match value:
         case None | bool() | int() | float():
-            return digest(type(value).__name__, repr(value), length=64)
+            return _digest(type(value).__name__, repr(value))
         case str() | bytes():
-            return digest(type(value).__name__, value, length=64)
+            return _digest(type(value).__name__, value)
         case Enum():
-            return digest(type(value).__name__, value.name, length=64)
+            return _digest(type(value).__name__, value.name)
         case tuple() | list():
-            return digest("sequence", *map(_fingerprint, value), length=64)
+            return _digest("sequence", *map(_fingerprint, value))
         case Mapping():
             pairs = sorted((_fingerprint(key), _fingerprint(item)) for key, item in value.items())
-            return digest("mapping", *(part for pair in pairs for part in pair), length=64)
+            return _digest("mapping", *(part for pair in pairs for part in pair))
     if is_dataclass(value) and not isinstance(value, type):
         shown = [field.name for field in fields(value) if field.compare]
         parts = [part for name in shown for part in (name, _fingerprint(getattr(value, name)))]
-        return digest(type(value).__name__, *parts, length=64)
+        return _digest(type(value).__name__, *parts)
     raise ParameterError("a request's field", value, "text, bytes, numbers, or sequences and mappings of them")
 
 
@@ -85,8 +89,8 @@ class Journal:
 
     def get(self, key: str) -> bytes | None:
         """Return the payload kept under a key, or None."""
-        row = self._execute("SELECT payload FROM replies WHERE key = ?", (bytes.fromhex(key),))
-        return row if row is None else bytes(row[0])
+        found = self._execute("SELECT payload FROM replies WHERE key = ?", (bytes.fromhex(key),))
+        return next((bytes(payload) for (payload,) in found), None)
 
     def find(self, identity: str, request: Request) -> tuple[str, bytes | None]:
         """Return a request's key, and the payload kept under it, or None."""
@@ -105,8 +109,8 @@ class Journal:
 
     def count(self) -> int:
         """Return the number of replies kept."""
-        row = self._execute("SELECT count(*) FROM replies", ())
-        return int(row[0]) if row else 0
+        ((number,),) = self._execute("SELECT count(*) FROM replies", ())
+        return int(number)
 
     def close(self) -> None:
         """Close the file; every reply is on disk already."""
@@ -126,15 +130,14 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _execute(self, sql: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+    def _execute(self, sql: str, values: tuple[object, ...]) -> list[Any]:
         with self._lock:
             if self._connection is None:
                 raise JournalError(self.path, "is closed", "keep it open for as long as the run lasts")
             try:
-                row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+                return self._connection.execute(sql, values).fetchall()
             except sqlite3.Error as error:
                 raise _trouble(self.path, error) from None
-            return row
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
@@ -146,7 +149,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         raise JournalError(path, f"is {found}, and this release reads version {VERSION}", "another path")
     _to_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")  # safe against kills; a power cut may cost the last replies
-    if version == 0:
+    if not version:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, payload BLOB NOT NULL)")
         connection.execute(f"PRAGMA user_version = {VERSION}")

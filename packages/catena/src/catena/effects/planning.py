@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from catena.effects import steps
@@ -32,11 +32,11 @@ class Plan:
         stopped_by: why the step could not be followed to its end; "" when it was.
     """
 
-    by_purpose: Mapping[str, Usage] = field(default_factory=dict)
-    kept: int = 0
-    rounds: int = 0
-    exact_rounds: int = 0
-    stopped_by: str = ""
+    by_purpose: Mapping[str, Usage]
+    kept: int
+    rounds: int
+    exact_rounds: int
+    stopped_by: str
 
     @property
     def total(self) -> Usage:

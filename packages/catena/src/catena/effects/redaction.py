@@ -53,8 +53,7 @@ _NO_SECRETS = frozenset({
     "none", "null", "true", "false", "basic", "bearer", "empty", "password", "passwd", "secret", "token",
 })  # fmt: skip
 _MOST_OBJECTS = 2_000  # that are looked at: the service, then what it holds, then what these hold
-_MOST_ITEMS = 50  # of a list or mapping
-_MOST_ATTRIBUTES = 200
+_MOST_ITEMS = 200  # of a list, a mapping or an object
 _LONGEST = 4_000  # characters of a value that is looked into
 _OPAQUE = (ModuleType, FunctionType, BuiltinFunctionType, int, float)
 
@@ -162,7 +161,7 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, object]]:
         yield "", type(value)
         for store in ("__dict__", "__pydantic_private__"):
             if isinstance(named := getattr(value, store, None), dict):
-                yield from ((str(key), inner) for key, inner in islice(list(named.items()), _MOST_ATTRIBUTES))
+                yield from ((str(key), inner) for key, inner in islice(list(named.items()), _MOST_ITEMS))
         for slot in _slots(value):
             yield slot, getattr(value, slot, None)
 

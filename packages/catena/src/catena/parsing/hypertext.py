@@ -52,7 +52,7 @@ def read_html(data: bytes) -> FileText:
 def stated_charset(data: bytes) -> str:
     """Return the encoding that the page states in its first 1,024 bytes, or ""."""
     found = _CHARSET.search(data[:1024])
-    return (found.group(1) or found.group(2)).decode("ascii") if found else ""
+    return b"".join(filter(None, found.groups())).decode("ascii") if found else ""
 
 
 def to_markdown(html: str) -> tuple[str, str]:
@@ -99,50 +99,51 @@ class _Writer(HTMLParser):
 
     def parse_html_declaration(self, i: int) -> int:
         """Pass over `<!...>` to its next ">", as browsers do: no search for the end of a marked section."""
-        return self.rawdata.find(">", i) + 1 or -1
+        return self.rawdata.index(">", i) + 1
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._unseen:
             return
         values = {name: value or "" for name, value in attrs}
-        if tag in _UNSEEN:
-            self._unseen = tag
-        elif tag == "title":
-            self._in_title = not self.title
-        elif tag == "br":
-            self._words.append("\n" if self._code_block is not None else _BREAK)
-        elif tag == "img":
-            self._image(values)
-        elif tag == "sup":
-            self._raised = len(self._words)
-        elif self._table is not None:
-            self._inside_table(tag, values)
-        elif tag in _CODE:
-            self._tick(values)
-        else:
-            self._open(tag, values)
+        match tag:
+            case _ if tag in _UNSEEN:
+                self._unseen = tag
+            case "title":
+                self._in_title = not self.title
+            case "br":
+                self._words.append("\n" if self._code_block is not None else _BREAK)
+            case "img":
+                self._image(values)
+            case "sup":
+                self._raised = len(self._words)
+            case _ if self._table is not None:
+                self._inside_table(tag, values)
+            case _ if tag in _CODE:
+                self._tick(values)
+            case _ if tag in _BLOCKS | _BEGIN_ONLY:
+                self._open(tag, values)
 
     def _open(self, tag: str, values: dict[str, str]) -> None:
         """Begin a block outside tables."""
-        if tag not in _BLOCKS | _BEGIN_ONLY:
-            return
         self._flush()
-        if tag in _HEADINGS:
-            self._heading = _HEADINGS[tag]
-        elif tag == "pre":
-            self._code_block = _language(values)
-        elif tag in {"ul", "ol"}:
-            start = values.get("start", "1")
-            first = int(start) if start.isdecimal() and len(start) < 10 else 1
-            self.blocks.open_list(first if tag == "ol" else 0)
-        elif tag in {"li", "dd"}:
-            self.blocks.item()
-        elif tag == "blockquote":
-            self.blocks.quotes += 1
-        elif tag == "table":
-            self._table = HtmlTable()
-        elif tag == "hr":
-            self.blocks.write(["***"])
+        match tag:
+            case "pre":
+                self._code_block = _language(values)
+            case "ul":
+                self.blocks.open_list()
+            case "ol":
+                start = values.get("start", "1")
+                self.blocks.open_list(int(start) if start.isdecimal() and len(start) < 10 else 1)
+            case "li" | "dd":
+                self.blocks.item()
+            case "blockquote":
+                self.blocks.quotes += 1
+            case "table":
+                self._table = HtmlTable()
+            case "hr":
+                self.blocks.write(["***"])
+            case _:
+                self._heading = _HEADINGS.get(tag, 0)
 
     def handle_endtag(self, tag: str) -> None:
         if self._unseen:
@@ -198,9 +199,8 @@ class _Writer(HTMLParser):
     def _inside_table(self, tag: str, values: dict[str, str]) -> None:
         table = self._table
         assert table is not None
-        if tag == "table":
-            self._nested_tables += 1
-        elif self._nested_tables or tag not in TABLE_TAGS:
+        self._nested_tables += tag == "table"
+        if self._nested_tables or tag not in TABLE_TAGS:
             self._words.append("`" if tag in _CODE else " ")
         else:
             table.add(self._taken())
@@ -208,11 +208,10 @@ class _Writer(HTMLParser):
 
     def _end_inside_table(self, tag: str) -> None:
         assert self._table is not None
-        if tag == "table" and self._nested_tables:
-            self._nested_tables -= 1
-        elif tag == "table":
+        if tag == "table" and not self._nested_tables:
             self._end_table()
         elif self._nested_tables or tag not in TABLE_TAGS:
+            self._nested_tables -= tag == "table"
             self._words.append("`" if tag in _CODE else " ")
         else:
             self._table.add(self._taken())

@@ -25,7 +25,7 @@ _HAS_TITLE = re.compile(r"\\title\s*[\[{]")
 _PRINTS_TITLE = re.compile(r"\\(?:maketitle|titlepage)(?![A-Za-z@])|\\begin\s*\{frontmatter\}")
 _IS_GERMAN = re.compile(r"\\usepackage\s*+(?:\[(?=[^\]\\]{0,400}?german)[^\]\\]{0,800}+\]\s*+\{babel\}|\{n?german\})")
 _IS_BEAMER = re.compile(r"\\documentclass\s*(?:\[[^\]]{0,400}\]\s*)?\{beamer\}")
-_OVERLAY = re.compile(r"<[-+\d.,|@:a-z]*>")  # on which slides of a frame something is shown
+_OVERLAY = re.compile(r"\A<[-+\d.,|@:a-z]*>")  # on which slides of a frame something is shown
 _BEGIN = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
 _REFERENCE = re.compile("\ue000([^\ue000\ue001]*)\ue001")  # marks of our own, in an area without characters
 _FOOTNOTE = re.compile(r"\[\^\d+\]")
@@ -71,7 +71,7 @@ class _Frame(NamedTuple):
     end: Callable[[str], None] | None = None  # is given the text that was taken aside
 
 
-_GROUP = _Frame("group")
+_NOTHING, _GROUP = _Frame(""), _Frame("group")
 _UNKNOWN = _Frame("group", "argument of a command that is not known")
 
 
@@ -102,10 +102,9 @@ class _Writer:
         self._just_headed = ""
         highest = min((known.RANKS[match[1]] for match in _HEADING.finditer(source)), default=known.RANKS["section"])
         is_titled = bool(_PRINTS_TITLE.search(source) and _HAS_TITLE.search(source))
-        self._top = 1 + is_titled  # level of the highest division
-        self._shift = self._top - highest
-        slide = self._shift + known.RANKS["subsection"] + ("\\subsection" in source)
-        self._slide = min(6, slide)  # level of its title
+        self._highest = 1 + is_titled  # level of the highest division
+        self._shift = self._highest - highest
+        self._slide = self._shift + known.RANKS["subsection"] + ("\\subsection" in source)  # level of its title
 
     def run(self) -> None:
         """Read all tokens, and end what is still open."""
@@ -122,7 +121,7 @@ class _Writer:
             case "text" | "code" | "math" | "display":
                 self._inline(token)
             case "space" | "~":
-                self._words[-1].append(" ")
+                self._say(" ")
             case "par":
                 self._flush()
             case "begin":
@@ -139,71 +138,79 @@ class _Writer:
                 self._mark(token)
 
     def _inline(self, token: Token) -> None:
-        words = self._words[-1]
-        if token.kind == "text":
-            words.append(typeset(german(token.text) if self._german else token.text))
-        elif token.kind == "code":
-            ticks = "`" * (1 + max(map(len, re.findall(r"`+", token.text)), default=0))
-            words.append(f"{ticks}{token.text}{ticks}" if token.text.strip() else "")
-        elif token.kind == "math" or len(self._words) > 1:
-            words.append(f"${token.text}$")
-        else:
-            self._flush()
-            self._emit(lambda: self.blocks.write([f"$${token.text}$$"]))
+        match token.kind:
+            case "text":
+                self._say(typeset(german(token.text) if self._german else token.text))
+            case "code":
+                ticks = "`" * (1 + max(map(len, re.findall(r"`+", token.text)), default=0))
+                self._say(f"{ticks}{token.text}{ticks}" if token.text.strip() else "")
+            case "display" if not self._is_aside:
+                self._flush()
+                self._emit(lambda: self.blocks.write([f"$${token.text}$$"]))
+            case _:
+                self._say(f"${token.text}$")
 
     def _mark(self, token: Token) -> None:
         """Open or close a group or an option; end a cell."""
-        kind = token.kind
-        top = self._frames[-1] if self._frames else None
-        if kind == "{":
-            self._frames.append(_GROUP)
-        elif kind == "}":
-            if top is not None and top.kind in {"group", "argument"}:
+        top = self._top
+        match token.kind:
+            case "{":
+                self._frames.append(_GROUP)
+            case "}":
+                if top.kind in {"group", "argument"}:
+                    self._close()
+                if top is _UNKNOWN and self._opens_argument():
+                    self._say(" ")
+            case "]" if top.kind == "option":
                 self._close()
-            if top is _UNKNOWN and self._opens_argument():
-                self._words[-1].append(" ")
-        elif kind == "]" and top is not None and top.kind == "option":
-            self._close()
-        elif kind == "&" and top is not None and top.name in known.TABLES:
-            self._cell()
-        else:
-            self._words[-1].append(token.source)
+            case "&" if top.name in known.TABLES:
+                self._cell()
+            case _:
+                self._say(token.source)
+
+    @property
+    def _top(self) -> _Frame:
+        return self._frames[-1] if self._frames else _NOTHING
+
+    @property
+    def _is_aside(self) -> bool:
+        return bool(self._words[1:])
+
+    def _say(self, words: str) -> None:
+        self._words[-1].append(words)
 
     def _opens_argument(self) -> bool:
         """Open an argument of a command that is not known, if one is next."""
-        token = self.reader.peek()
-        is_open = token is not None and token.kind == "{"
-        if is_open:
+        if is_open := self.reader.is_next("{"):
             self.reader.raw()
             self._frames.append(_UNKNOWN)
         return is_open
 
     def _aside(self, kind: str, end: Callable[[str], None]) -> None:
         """Take what comes next aside, up to its end."""
-        if len(self._words) > _DEEPEST:
+        if self._words[_DEEPEST:]:
             self._frames.append(_Frame(kind))
             return
         self._frames.append(_Frame(kind, "", end))
         self._words.append([])
 
-    def _argument(self, end: Callable[[str], None], *, behind_option: bool = False) -> None:
-        """Take the next argument aside; without braces it is a single token."""
-        if behind_option:
-            self.reader.optional()
+    def _argument(self, end: Callable[[str], None]) -> None:
+        """Pass over an option, and take the next argument aside; without braces it is a word, a formula or none."""
+        self.reader.optional()
         found = self.reader.next()
         while found is not None and found.kind == "space":
             found = self.reader.next()
         if found is None:
             return
         self._aside("argument", end)
-        opened = len(self._frames)
-        if found.kind != "{":
-            if found.kind in {"begin", "end", "par", "}", "fence"}:
+        match found.kind:
+            case "{":
+                return
+            case "text" | "math" | "code":
+                self._inline(found)
+            case _:
                 self.reader.push([found])
-            else:
-                self._token(found)
-            if len(self._frames) == opened:
-                self._close()
+        self._close()
 
     def _close(self) -> None:
         """End what was opened last."""
@@ -220,8 +227,8 @@ class _Writer:
 
     def _flush(self) -> None:
         """Write the paragraph that ends here, and the footnotes in it."""
-        if len(self._words) > 1:
-            self._words[-1].append(" ")
+        if self._is_aside:
+            self._say(" ")
             return
         text, self._words[0] = self._taken(self._words[0]), []
         if text:
@@ -252,15 +259,15 @@ class _Writer:
         elif name in known.ACCENTS:
             self._accent(name)
         elif (letter := known.DOTLESS.get(name)) is not None:
-            self._words[-1].append(letter)
+            self._say(letter)
         elif name in known.INVISIBLE:
             self._skip(known.INVISIBLE[name])
         elif "cite" in name.lower():
             self._cite(name)
         elif (printed := symbol(name)) is not None:
-            self._words[-1].append(printed)
+            self._say(printed)
         elif self.reader.spent and name in self.reader.macros:
-            self._words[-1].append(f"{token.source} ")
+            self._say(f"{token.source} ")
         else:
             self._opens_argument()
 
@@ -271,11 +278,9 @@ class _Writer:
             **dict.fromkeys(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "vref"), self._refer),
             **dict.fromkeys(("footnote", "thanks", "footnotetext", "endnote"), self._note_below),
             **dict.fromkeys(("\\", "tabularnewline", "cr"), self._break),
-            **dict.fromkeys(
-                known.FRONT, lambda name: self._argument(self._front[name].append, behind_option=True)
-            ),
+            **dict.fromkeys(known.FRONT, lambda name: self._argument(self._front[name].append)),
             **dict.fromkeys(("SI", "qty"), self._quantity),
-            **dict.fromkeys(("si", "unit"), lambda _: self._words[-1].append(unit(self._in_brackets()))),
+            **dict.fromkeys(("si", "unit"), lambda _: self._say(unit(self._in_brackets()))),
             **{written: self._statement for name in known.STATEMENTS for written in _spellings(name)},
         }  # fmt: skip
         return handlers | {
@@ -283,25 +288,25 @@ class _Writer:
             "maketitle": self._make_title, "titlepage": self._make_title,
             "frametitle": lambda _: self._slide_title(), "cmidrule": self._rule, "item": self._item,
             "bibitem": self._bibitem, "label": self._label,
-            "caption": lambda _: self._argument(self._captioned, behind_option=True),
+            "caption": lambda _: self._argument(self._captioned),
             "par": lambda _: self._flush(), "multicolumn": self._multicolumn,
-            "iffalse": lambda _: (self.reader.lexer.skip_conditional(), None)[1],
+            "iffalse": lambda _: self.reader.lexer.skip_conditional(),
             **dict.fromkeys(("newenvironment", "renewenvironment"), lambda _: self._skip("moomm")),
         }  # fmt: skip
 
     def _skip(self, arguments: str) -> None:
         """Pass over arguments: m for one in braces, o for one in brackets."""
         for kind in arguments:
-            self.reader.argument() if kind == "m" else self.reader.optional()
+            {"m": self.reader.argument, "o": self.reader.optional}[kind]()
 
     def _section(self, name: str) -> None:
         self._flush()
         level = min(6, max(1, known.RANKS[name] + self._shift))
-        self._argument(lambda title: self._heading(level, title), behind_option=True)
+        self._argument(lambda title: self._heading(level, title))
 
     def _heading(self, level: int, title: str) -> None:
-        if len(self._words) > 1:  # inside a cell or a caption
-            self._words[-1].append(f" {title} ")
+        if self._is_aside:  # in a cell or a caption
+            self._say(f" {title} ")
         elif title and not self._preamble:
             self.blocks.heading(level, title)
             self.first_heading = self.first_heading or title[:MAX_TITLE].rstrip()
@@ -313,7 +318,7 @@ class _Writer:
             self._title_words = title[:MAX_TITLE].rstrip()
             self.title = _FOOTNOTE.sub("", self._title_words).strip()
 
-        self._argument(titled, behind_option=True)
+        self._argument(titled)
 
     def _make_title(self, _: str) -> None:
         notes, self._footnotes = self._footnotes, []  # below the title, not above it
@@ -336,7 +341,7 @@ class _Writer:
             for token in tokens
         )  # fmt: skip
         if letters:
-            self._words[-1].append(accented(mark, letters))
+            self._say(accented(mark, letters))
         else:
             self.reader.push([*tokens])
 
@@ -345,30 +350,29 @@ class _Writer:
         keys = " ".join(as_source(self.reader.argument()).split())
         more = [" ".join(typeset(as_source(option).replace("~", " ")).split()) for option in options]
         if keys:
-            self._words[-1].append(f"[{', '.join([keys, *more])}]")
+            self._say(f"[{', '.join([keys, *more])}]")
 
     def _refer(self, _: str) -> None:
         for key in as_source(self.reader.argument()).split(","):
             if key.strip():
-                self._words[-1].append(f"\ue000{key.strip()}\ue001")
+                self._say(f"\ue000{key.strip()}\ue001")
 
     def _label(self, _: str) -> None:
         key = as_source(self.reader.argument()).strip()
         if not key or self._preamble:
             return
-        heading = next((frame for frame in reversed(self._frames[-3:]) if frame.kind == "argument"), None)
         if self._pictures:
             self._captions[-1].append(f"[{key}]")
         elif self._just_headed and not "".join(map("".join, self._words)).strip():
             self.labels[key] = self._just_headed[:_LONGEST_REFERENCE]
-        elif heading is None:
-            self._words[-1].append(f"[{key}]")
+        elif not any(frame.kind == "argument" for frame in self._frames[-3:]):
+            self._say(f"[{key}]")
 
     def _note_below(self, _: str) -> None:
         self._footnote += 1
         number = self._footnote
-        self._words[-1].append(f"[^{number}]")
-        self._argument(lambda text: self._footnotes.append(f"[^{number}] {text}"), behind_option=True)
+        self._say(f"[^{number}]")
+        self._argument(lambda text: self._footnotes.append(f"[^{number}] {text}"))
 
     def _file(self, name: str) -> None:
         self.reader.optional()
@@ -378,7 +382,7 @@ class _Writer:
             file += as_source(self.reader.argument()).strip()
         if file:
             self._note(f"the file {file!r}, which it takes in by \\{name}, was not read")
-            self._words[-1].append(f" [not read: {file}] ")
+            self._say(f" [not read: {file}] ")
 
     def _in_brackets(self) -> tuple[Token, ...]:
         """Return the next argument, its option passed over."""
@@ -388,12 +392,12 @@ class _Writer:
     def _quantity(self, _: str) -> None:
         number = "".join(token.source for token in self._in_brackets()).strip()
         self.reader.optional()
-        self._words[-1].append(f"{number} {unit(self.reader.argument())}".rstrip())
+        self._say(f"{number} {unit(self.reader.argument())}".rstrip())
 
     def _statement(self, name: str) -> None:
         if self._open["algorithmic"]:
             self._flush()
-            self._words[-1].append(f"{known.STATEMENTS[name.lower()]} ")
+            self._say(f"{known.STATEMENTS[name.lower()]} ")
         self._opens_argument()
 
     def _rule(self, _: str) -> None:
@@ -410,7 +414,7 @@ class _Writer:
     def _pass_overlay(self) -> None:
         token = self.reader.raw()
         if token is not None:
-            rest = _OVERLAY.sub("", token.text, count=1) if token.text[:1] == "<" else token.text
+            rest = _OVERLAY.sub("", token.text)
             if token.kind != "text":
                 self.reader.push([token])
             elif rest:
@@ -421,24 +425,23 @@ class _Writer:
         self._pass_overlay()
         while self.reader.optional() is not None:
             pass
-        token = self.reader.peek()
-        if token is not None and token.kind == "{":
+        if self.reader.is_next("{"):
             self._argument(lambda title: self._heading(self._slide, title))
 
     def _raw(self, token: Token) -> None:
         text = token.text.strip().replace("\\%", "%").replace("\\#", "#").replace("\\_", "_").replace("\\&", "&")
-        if token.more == "includegraphics":
-            if self._pictures and len(self._words) == 1:
+        match token.more:
+            case "includegraphics" if self._pictures and not self._is_aside:
                 self._pictures[-1].append(text)
-            else:
-                self._words[-1].append(f"![]({text})")
-        elif token.more == "href":
-            self._argument(lambda words: self._words[-1].append(f"[{words}](<{text}>)" if text else words))
-        else:
-            self._words[-1].append(text)
+            case "includegraphics":
+                self._say(f"![]({text})")
+            case "href":
+                self._argument(lambda words: self._say(f"[{words}](<{text}>)" if text else words))
+            case _:
+                self._say(text)
 
     def _fence(self, token: Token) -> None:
-        if len(self._words) > 1:
+        if self._is_aside:
             self._inline(token._replace(kind="code", text=" ".join(token.text.split())))
             return
         self._flush()
@@ -463,7 +466,7 @@ class _Writer:
             self._frames, self._open = [], Counter()
             self._words, self._rows, self._pictures, self._captions = [[]], [], [], []
             return
-        if len(self._words) > _DEEPEST:
+        if self._words[_DEEPEST:]:
             return
         self._flush()
         self._open[base] += 1
@@ -491,24 +494,21 @@ class _Writer:
             self._skip("m" if base == "thebibliography" else "")
             if self._open["frontmatter"]:
                 self._make_title("")
-            self._heading(self._top, "Abstract" if base == "abstract" else "References")
+            self._heading(self._highest, "Abstract" if base == "abstract" else "References")
             if base == "thebibliography":
                 self.blocks.open_list()
         elif base in self._theorems:
-            self._words[-1].append(f"{self._theorems[base]}. ")
+            self._say(f"{self._theorems[base]}. ")
         elif base in known.UNSEEN_OPTIONS:
             self._skip(known.UNSEEN_OPTIONS[base])
 
     def _end(self, name: str) -> None:
         """End an environment and all that was left open in it; one that was never begun ends nothing."""
         base = name.rstrip("*")
-        if not self._open[base]:
+        if not (count := self._open[base]):
             return
-        while self._frames:
-            last = self._frames[-1]
+        while self._open[base] == count:
             self._close()
-            if last.kind == "environment" and last.name == base:
-                return
 
     def _end_environment(self, name: str) -> None:
         if name in known.TABLES:
@@ -522,18 +522,16 @@ class _Writer:
         elif name == "frontmatter":
             self._make_title("")
         elif name in known.FLOATS:
-            self._end_float(is_table="table" in name)
+            self._end_float(name)
 
     def _item(self, _: str) -> None:
-        while self._frames and self._frames[-1].kind != "environment":
+        while self._top.kind not in {"", "environment"}:
             self._close()  # what an item leaves open ends with it
         self._flush()
         self.blocks.item()
-        bracket = self.reader.raw()
-        if bracket is not None and bracket.kind == "space":
-            bracket = self.reader.raw()
+        bracket = self.reader.after_space()
         if bracket is not None and bracket.kind == "[":
-            self._aside("option", lambda term: self._words[-1].append(f"**{term}** " if term else ""))
+            self._aside("option", lambda term: self._say(f"**{term}** " if term else ""))
         elif bracket is not None:
             self.reader.push([bracket])
 
@@ -541,18 +539,17 @@ class _Writer:
         self._flush()
         self.reader.optional()
         self.blocks.item()
-        self._words[-1].append(f"[{as_source(self.reader.argument()).strip()}] ")
+        self._say(f"[{as_source(self.reader.argument()).strip()}] ")
 
     # tables and floats
 
     def _break(self, _: str) -> None:
-        top = self._frames[-1] if self._frames else None
-        if top is not None and top.name in known.TABLES:
+        if self._top.name in known.TABLES:
             self.reader.optional()
             self._cell()
             self._rows[-1].append([])
         else:
-            self._words[-1].append(" ")
+            self._say(" ")
 
     def _cell(self) -> None:
         self._rows[-1][-1].append(self._taken(self._words[-1]))
@@ -561,12 +558,12 @@ class _Writer:
     def _multicolumn(self, _: str) -> None:
         count = as_source(self.reader.argument()).strip()
         self.reader.argument()
-        columns = min(int(count), 32) if count.isdecimal() and len(count) < 3 else 1
+        columns = int(count) if re.fullmatch(r"[1-9]\d?", count) else 1
 
         def spread(text: str) -> None:
-            self._words[-1].append(text)
-            if self._frames and self._frames[-1].name in known.TABLES:
-                for _ in range(columns - 1):
+            self._say(text)
+            if self._top.name in known.TABLES:
+                for _ in range(1, columns):
                     self._cell()
 
         self._argument(spread)
@@ -575,8 +572,8 @@ class _Writer:
         self._cell()
         self._words.pop()
         rows = self._rows.pop()
-        if len(self._words) > 1:  # a table in a cell
-            self._words[-1].append(" ".join(cell for row in rows for cell in row if cell))
+        if self._is_aside:  # a table in a cell
+            self._say(" ".join(cell for row in rows for cell in row if cell))
             return
         self._flush()
         self._emit(lambda: self.blocks.table(rows))
@@ -585,24 +582,24 @@ class _Writer:
         is_table = any(self._open[name] for name in known.FLOATS if "table" in name)
         if self._captions and not is_table and not self._captions[-1]:
             self._captions[-1].append(text)
-        elif len(self._words) > 1 or not is_table:
-            self._words[-1].append(f" {text} ")
+        elif self._is_aside or not is_table:
+            self._say(f" {text} ")
         else:
             self._flush()
             self._emit(lambda: self.blocks.write([f"**Table: {text}**"]))
             self._flush()
 
-    def _end_float(self, *, is_table: bool) -> None:
+    def _end_float(self, name: str) -> None:
         pictures, captions = self._pictures.pop(), self._captions.pop()
         text = " ".join(part for part in captions if part)
         if pictures:
             first, *others = pictures
-            alt = text.replace("[", "\\[").replace("]", "\\]") if text else ""
+            alt = text.replace("[", "\\[").replace("]", "\\]")
             self._emit(lambda: self.blocks.write([f"![{alt}](<{first}>)"]))
             for other in others:
                 self._emit(lambda other=other: self.blocks.write([f"![](<{other}>)"]))  # type: ignore[misc]
         elif text:
-            self._emit(lambda: self.blocks.paragraph(text if is_table else f"Figure: {text}"))
+            self._emit(lambda: self.blocks.paragraph(text if "table" in name else f"Figure: {text}"))
         self._flush()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -38,15 +39,21 @@ FRONT = ("subtitle", "author", "affil", "affiliation", "institute", "address", "
 INVISIBLE = {name: arguments for arguments, names in _KNOWN["invisible"].items() for name in names.split()}
 """Commands that print none of the arguments that are listed here (m in braces, o in brackets)."""
 
-VERBATIM = listed("verbatim")
+VERBATIM = listed("verbatim") | {"comment"}
 MATH = listed("math") | {f"{name}*" for name in listed("math")}
 
 _ENVIRONMENT = re.compile(r"\\(begin|end)[ \t]*\{([^{}\\\n]{0,80})\}")
 _COMMAND = re.compile(r"\\(?:(?P<word>[A-Za-z@]+\*?)(?:[ \t]*\n?[ \t]*(?!\n)|[ \t]*)|(?P<sign>.|\n|\Z))", re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]+")
-_TEXT = re.compile(r"[^\\{}\[\]$&~%#\s]+")
+_TEXT = re.compile(r"[^\\{}\[\]$&~%#\s]+|.", re.DOTALL)
 _COMMENT = re.compile(r"%[^\n]*(?:\n[ \t]*)?")
-_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_PARAGRAPH = r"(\n)[ \t]*\n"
+_OPENS_MATH = re.compile(r"\$\$?|\\[(\[]")
+# by what opens a formula: what closes it, as a pattern with the mark as its group, and the kind of the token
+_FORMULAS = {
+    "$$": (r"(?<!\\)(?:\\\\)*(\$\$)", "display"), "$": (r"(?<!\\)(?:\\\\)*(\$)", "math"),
+    r"\(": (r"(\\\))", "math"), r"\[": (r"(\\\])", "display"),
+}  # fmt: skip
 _VERB = re.compile(
     r"\\(?:verb|lstinline)\*?(?:\[[^\]\n]{0,400}\])?[ \t]*"
     r"(?P<code>\{(?:[^{}\n]|\{[^{}\n]*\}){0,400}\}|([^\sA-Za-z*{])(?:(?!\2).)*\2)"
@@ -90,7 +97,7 @@ class Lexer:
         self.source = source.replace("\r\n", "\n").replace("\r", "\n")
         self._at = 0
         self._failures = 0  # conditionals and addresses without an end
-        self._found: dict[str, tuple[int, int]] = {}  # closing mark: looked for from here, found there or -1
+        self._found: Counter[str] = Counter()  # by the pattern of a mark: where it was found last
 
     def next(self) -> Token | None:
         """Return the next token, or None at the end."""
@@ -99,41 +106,38 @@ class Lexer:
             if source[at] != "%":
                 return self._token(at)
             at = _end(_COMMENT, source, at)
-            if at < len(source) and source[at] == "\n":
+            if source.startswith("\n", at):
                 return self._take("par", at, _end(_SPACE, source, at))
         self._at = at
         return None
 
     def _token(self, at: int) -> Token:
-        source, mark = self.source, self.source[at]
-        if mark == "\\":
-            token = self._command(at)
-        elif mark == "$":
-            doubled = source.startswith("$$", at)
-            token = self._math(at, at + 2, "$$", "display") if doubled else self._math(at, at + 1, "$", "math")
-        elif mark in " \t\n":
-            end = _end(_SPACE, source, at)
-            token = self._take("par" if source.count("\n", at, end) > 1 else "space", at, end)
-        elif mark == "#" and source[at + 1 : at + 2].isdigit():
-            token = self._take("param", at, at + 2, source[at + 1])
-        elif mark in "{}[]&~#":
-            token = self._take("text" if mark == "#" else mark, at, at + 1)
-        else:
-            token = self._take("text", at, max(_end(_TEXT, source, at), at + 1))
-        return token
+        source = self.source
+        if opening := _OPENS_MATH.match(source, at):
+            return self._math(at, opening.group())
+        match source[at]:
+            case "\\":
+                return self._command(at)
+            case " " | "\t" | "\n":
+                end = _end(_SPACE, source, at)
+                return self._take("par" if source.count("\n", at, end) > 1 else "space", at, end)
+            case "#" if source[at + 1 : at + 2].isdigit():
+                return self._take("param", at, at + 2, source[at + 1])
+            case "{" | "}" | "[" | "]" | "&" | "~":
+                return self._take(source[at], at, at + 1)
+        return self._take("text", at, _end(_TEXT, source, at))
 
-    def skip_conditional(self) -> bool:
-        r"""Pass over what \iffalse leaves out, up to its \else or \fi; False where there is none."""
+    def skip_conditional(self) -> None:
+        r"""Pass over what \iffalse leaves out, up to its \else or \fi, where there is one."""
         depth = 1
         if self._failures > _MOST_FAILURES:
-            return False
+            return
         for match in _CONDITIONALS.finditer(self.source, self._at):
             depth += 1 if match[1] else -1 if match[3] else 0
             if depth == 0 or (depth == 1 and match[2]):
                 self._at = match.end()
-                return True
+                return
         self._failures += 1
-        return False
 
     def _take(self, kind: str, start: int, end: int, text: str | None = None, more: str = "") -> Token:
         self._at = end
@@ -142,99 +146,76 @@ class Lexer:
 
     def _command(self, at: int) -> Token:
         source = self.source
-        two = source[at : at + 2]
-        if two in {r"\(", r"\["}:
-            closing = r"\)" if two == r"\(" else r"\]"
-            return self._math(at, at + 2, closing, "math" if two == r"\(" else "display")
         if match := _ENVIRONMENT.match(source, at):
             return self._environment(match)
         if match := _VERB.match(source, at):
             return self._take("code", at, match.end(), match["code"][1:-1])
         if match := _RAW.match(source, at):
-            closing_at = self._brace(match.end())
-            if closing_at >= 0:
-                return self._take("raw", at, closing_at + 1, source[match.end() : closing_at], match["word"])
+            address = self._address(match.end())
+            if address is not None:
+                end = match.end() + len(address) + 1
+                return self._take("raw", at, end, address, match["word"])
         match = _COMMAND.match(source, at)
         assert match is not None
-        if match["word"] is None:
-            name = match["sign"]
-            return self._take("command", at, match.end(), " " if name in "\n\t" else name)
-        return self._take("command", at, match.end(), match["word"])
+        name = match["word"] or match["sign"]
+        return self._take("command", at, match.end(), " " if name in "\n\t" else name)
 
     def _environment(self, match: re.Match[str]) -> Token:
         kind, name = match[1], match[2].strip()
-        if kind == "begin" and name in VERBATIM | {"comment"}:
-            return self._verbatim(match, name)
-        if kind == "begin" and name in MATH:
-            closing = f"\\end{{{name}}}"
-            end = self._find(closing, match.end(), len(self.source))
-            if end >= 0:
-                inner = self.source[match.end() : end]
-                plain = name.rstrip("*") in {"equation", "displaymath", "math"}
-                body = inner if plain else f"{match.group()}{inner}{closing}"
-                return self._take("display", match.start(), end + len(closing), in_one_line(body))
-        return self._take(kind, match.start(), match.end(), name)
-
-    def _verbatim(self, match: re.Match[str], name: str) -> Token:
+        if kind == "end" or name not in VERBATIM | MATH:
+            return self._take(kind, match.start(), match.end(), name)
         closing = f"\\end{{{name}}}"
-        end = self._find(closing, match.end(), len(self.source))
-        stop, after = (end, end + len(closing)) if end >= 0 else (len(self.source), len(self.source))
-        if name in {"comment", "filecontents", "filecontents*"} and end >= 0:
+        stop = self._find(f"({re.escape(closing)})", match.end())
+        inner, after = self.source[match.end() : stop], stop + len(closing)
+        is_closed = self.source.startswith(closing, stop)
+        if name in MATH and not is_closed:
+            return self._take(kind, match.start(), match.end(), name)
+        if name in MATH:
+            plain = name.rstrip("*") in {"equation", "displaymath", "math"}
+            body = inner if plain else f"{match.group()}{inner}{closing}"
+            return self._take("display", match.start(), after, in_one_line(body))
+        if name in {"comment", "filecontents", "filecontents*"} and is_closed:
             return self._take("space", match.start(), after, " ")
-        start, language = match.end(), ""
+        code, language = inner, "latex" if name in {"tikzpicture", "pgfpicture", "forest"} else ""
         if name in {"lstlisting", "minted", "Verbatim", "Verbatim*", "BVerbatim"}:
-            option = _OPTION.match(self.source, start, stop)
-            start = option.end() if option else start
-            found = _LANGUAGE.search(option["options"] or "") if option else None
+            option = _OPTION.match(inner)
+            assert option is not None
+            code, found = inner[option.end() :], _LANGUAGE.search(option["options"] or "")
             language = found[1].lower() if found else ""
-            if name == "minted" and (named := _MINTED.match(self.source, start, stop)):
-                start, language = named.end(), named[1]
-        elif name in {"tikzpicture", "pgfpicture", "forest"}:
-            language = "latex"
-        return self._take("fence", match.start(), after, self.source[start:stop], language)
+            if name == "minted" and (named := _MINTED.match(code)):
+                code, language = code[named.end() :], named[1]
+        return self._take("fence", match.start(), after, code, language)
 
-    def _math(self, start: int, inside: int, closing: str, kind: str) -> Token:
+    def _math(self, start: int, opening: str) -> Token:
         """Return a formula, which no blank line may interrupt; an opening mark without an end stays as it is."""
-        limit = self._find("\n\n", inside, len(self.source))
-        limit = len(self.source) if limit < 0 else limit
-        end = self._find(closing, inside, limit)
-        while end >= 0 and self._escaped(end) and closing[0] == "$":
-            end = self.source.find(closing, end + 1, limit)
-        if end < 0 or not self.source[inside:end].strip():
+        pattern, kind = _FORMULAS[opening]
+        inside = start + len(opening)  # closing marks are as long
+        end = self._find(pattern, inside)
+        formula = self.source[inside:end]
+        if end >= self._find(_PARAGRAPH, inside) or not formula.strip():
             return self._take("text", start, inside)
-        return self._take(kind, start, end + len(closing), in_one_line(self.source[inside:end]))
+        return self._take(kind, start, end + len(opening), in_one_line(formula))
 
-    def _escaped(self, at: int) -> bool:
-        before = at
-        while before > 0 and self.source[before - 1] == "\\":
-            before -= 1
-        return (at - before) % 2 == 1
+    def _find(self, pattern: str, start: int) -> int:
+        """Return where a mark comes next, else the end; what was found once is not looked for again."""
+        if self._found[pattern] <= start:
+            found = re.compile(pattern).search(self.source, start)
+            self._found[pattern] = found.start(1) if found else len(self.source)
+        return self._found[pattern]
 
-    def _find(self, mark: str, start: int, limit: int) -> int:
-        """Return where a mark comes next before `limit`, or -1; what was found once is not looked for again."""
-        since, there = self._found.get(mark, (0, 0))
-        if not (since <= start and (there < 0 or there >= start) and mark in self._found):
-            if mark == "\n\n":
-                match = _PARAGRAPH.search(self.source, start)
-                there = match.start() if match else -1
-            else:
-                there = self.source.find(mark, start)
-            self._found[mark] = (start, there)
-        return there if 0 <= there < limit else -1
-
-    def _brace(self, start: int) -> int:
-        """Return the brace that closes an argument on the same paragraph, or -1."""
+    def _address(self, start: int) -> str | None:
+        """Return an argument that is closed on the same paragraph, or None."""
         depth = 1
         if self._failures > _MOST_FAILURES:
-            return -1
+            return None
         for match in _BRACES.finditer(self.source, start, start + _LONGEST_ADDRESS):
             depth += {"{": 1, "}": -1}.get(match.group(), 0)
             if depth == 0:
-                return match.start()
-            if match.group()[0] == "\n":
+                return self.source[start : match.start()]
+            if match.group().startswith("\n"):
                 break
         self._failures += 1
-        return -1
+        return None
 
 
 def in_one_line(math: str) -> str:
@@ -258,8 +239,7 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 MAX_EXPANSIONS = 20_000  # of macros in one file; a book has some thousands
 MAX_PRODUCED = 2_000_000  # characters that they may produce
 
-_LONGEST_ARGUMENT = 50_000  # tokens
-_LONGEST_OPTION = 1_000  # tokens
+_MOST_IN_VAIN = 1_000_000  # tokens, among which ends of arguments are looked for that are not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +260,8 @@ class Reader:
         self.spent = ""  # which limit was reached: what follows is not expanded
         self._reserved = reserved
         self._pushed: list[Token] = []
-        self._expansions = self._produced = self._failures = 0
+        self._expansions = self._produced = 0
+        self._patience = _MOST_IN_VAIN
 
     def next(self) -> Token | None:
         """Return the next token that is no macro, or None at the end."""
@@ -301,22 +282,29 @@ class Reader:
         self.push([token] if token else [])
         return token
 
+    def is_next(self, kind: str) -> bool:
+        """Tell whether the next token is of this kind."""
+        token = self.peek()
+        return token is not None and token.kind == kind
+
     def push(self, tokens: Sequence[Token]) -> None:
         """Put tokens back, so that they come next, in order."""
         self._pushed.extend(reversed(tokens))
 
     def argument(self) -> tuple[Token, ...]:
         """Return the next argument without its braces; nothing where its brace is never closed."""
-        token = self._after_space()
+        token = self.after_space()
         if token is None or token.kind in {"}", "par", "end", "begin"}:
             self.push([token] if token else [])
             return ()
-        if token.kind != "{":
-            if token.kind == "text" and len(token.text) > 1:  # one character is an argument too
-                self.push([Token("text", token.text[1:], token.text[1:])])
-                return (Token("text", token.text[0], token.text[0]),)
-            return (token,)
-        return self._until("}", token, _LONGEST_ARGUMENT)
+        match token.kind:
+            case "{":
+                return self._until("}", token) or ()
+            case "text":  # one character is an argument too
+                first, rest = token.text[:1], token.text[1:]
+                self.push([Token("text", rest, rest)] if rest else [])
+                return (Token("text", first, first),)
+        return (token,)
 
     def optional(self) -> tuple[Token, ...] | None:
         """Return the option in brackets that comes next, or None."""
@@ -325,9 +313,7 @@ class Reader:
         if token is None or token.kind != "[":
             self.push([one for one in (space, token if token is not space else None) if one])
             return None
-        failures = self._failures
-        found = self._until("]", token, _LONGEST_OPTION)
-        return found if self._failures == failures else None
+        return self._until("]", token)
 
     def define(self, command: str) -> None:
         r"""Read a definition by \newcommand, \def or \let, and keep it where it is a simple one."""
@@ -338,20 +324,20 @@ class Reader:
         simple = True
         if command == "def":
             while (token := self.peek()) is not None and token.kind != "{":
+                if token.kind == "par":
+                    return
                 self.raw()
                 parameters += token.kind == "param"
                 simple = simple and token.kind in {"param", "space"}
-                if token.kind == "par":
-                    return
         elif command == "let":
-            token = self._after_space()
+            token = self.after_space()
             if token is not None and token.source != "=":
                 self.push([token])
             self._keep(known, Macro(0, None, self.argument()))
             return
         else:
             count = as_source(self.optional() or ()).strip()
-            parameters = int(count) if count.isdecimal() and len(count) == 1 else 0
+            parameters = int(count) if count in set("123456789") else 0
             default = self.optional()
         body = self.argument()
         if simple:
@@ -387,17 +373,18 @@ class Reader:
             self.spent = f"gave {MAX_PRODUCED:,} characters"
         self.push(body)
 
-    def _after_space(self) -> Token | None:
+    def after_space(self) -> Token | None:
+        """Return the next token that is no space."""
         token = self.raw()
         while token is not None and token.kind == "space":
             token = self.raw()
         return token
 
-    def _until(self, closing: str, opened: Token, longest: int) -> tuple[Token, ...]:
-        """Return the tokens up to the mark that closes what was opened; put all back where there is none."""
+    def _until(self, closing: str, opened: Token) -> tuple[Token, ...] | None:
+        """Return the tokens up to the mark that closes what was opened; where there is none, put all back."""
         taken: list[Token] = []
         depth = 0
-        while self._failures < _MOST_FAILURES and len(taken) < longest:
+        while len(taken) < self._patience:
             token = self.raw()
             if token is None:
                 break
@@ -407,9 +394,9 @@ class Reader:
             depth += {"{": 1, "}": -1}.get(token.kind, 0)
             if depth < 0 or (closing == "]" and token.kind == "par"):
                 break
-        self._failures += 1
+        self._patience -= len(taken)
         self.push([opened, *taken] if closing == "]" else taken)
-        return ()
+        return None
 
 
 def as_source(tokens: Sequence[Token]) -> str:
@@ -447,7 +434,7 @@ def symbol(name: str) -> str | None:
         return str(_KNOWN["symbols"][name])
     spec = _database().get_macro_spec(name)
     printed = getattr(spec, "simplify_repl", None)
-    return printed if isinstance(printed, str) and "%" not in printed and printed[:1] != "<" else None
+    return printed if isinstance(printed, str) and "%" not in printed and not printed.startswith("<") else None
 
 
 @lru_cache(maxsize=4096)

@@ -194,11 +194,11 @@ def _unseen_cells(archive: _Archive) -> Iterator[str]:
 def _sheet_names(archive: _Archive) -> dict[str, str]:
     """Return the name of each sheet of a workbook by the file that holds it, as far as it says so."""
     book, links = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
-    if not {book, links} <= set(archive.names):
+    if not {book, links}.issubset(archive.names):
         return {}
-    targets = ((each.given.get("Id", ""), each.given.get("Target", "")) for each in _elements(archive.read(links)))
-    files = {name: posixpath.basename(target) for name, target in targets}
-    sheets = (each.given for each in _elements(archive.read(book)) if each.name == "sheet")
+    targets = _given(_elements(archive.read(links)), "Relationship")
+    files = {given.get("Id"): posixpath.basename(given.get("Target", "")) for given in targets}
+    sheets = _given(_elements(archive.read(book)), "sheet")
     return {files[given["id"]]: given.get("name", "") for given in sheets if given.get("id") in files}
 
 
@@ -235,8 +235,7 @@ def _node_html(node: Mapping[str, Any]) -> str:
         case "line_break":
             html = "<br>"
         case "heading":
-            level = min(max(int(node["level"]), 1), 6)
-            html = f"<h{level}>{_html(inner)}</h{level}>"
+            html = f"<h{node['level']}>{_html(inner)}</h{node['level']}>"
         case "paragraph":
             html = f"<p>{_html(inner)}</p>"
         case "list":
@@ -263,7 +262,7 @@ def _table_html(rows: Iterable[Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _cell_html(content: str, spans: Mapping[str, Any]) -> str:
-    return f'<td colspan="{spans.get("col_span", 1)}" rowspan="{spans.get("row_span", 1)}">{content}</td>'
+    return f'<td colspan="{spans["col_span"]}" rowspan="{spans["row_span"]}">{content}</td>'
 
 
 def _sheet_html(node: Mapping[str, Any]) -> str:
@@ -335,7 +334,12 @@ def _first(elements: Iterable[_Element], name: str) -> str:
     return next((each.text for each in elements if each.name == name and each.text), "")
 
 
+def _given(elements: Iterable[_Element], name: str) -> list[Mapping[str, str]]:
+    return [each.given for each in elements if each.name == name]
+
+
 _ODT_TAGS = {"p": "p", "list": "ul", "list-item": "li", "table": "table", "table-row": "tr"}
+_ODT_SIGNS = {"s": " ", "tab": " ", "line-break": "<br>"}
 _RAISED = re.compile(r"super|[1-9]")  # of a text-position, which may be told in percent
 _ODT_UNSEEN = frozenset({"tracked-changes", "annotation", "table-of-content", "note-citation", "desc", "title"})
 
@@ -379,12 +383,12 @@ class _OdtWriter:
             self._levels.append(min(max(int(attributes.get("outline-level", "1")), 1), 6))
             self.html.append(f"<h{self._levels[-1]}>")
         elif name == "table-cell":
-            columns, rows = (int(attributes.get(f"number-{what}-spanned", "1")) for what in ("columns", "rows"))
+            columns, rows = (attributes.get(f"number-{what}-spanned", "1") for what in ("columns", "rows"))
             self.html.append(_cell_html("", {"col_span": columns, "row_span": rows}).removesuffix("</td>"))
         elif name in _ODT_TAGS and not self._notes:
             self.html.append(f"<{_ODT_TAGS[name]}>")
-        elif name in {"s", "tab", "line-break"}:
-            self.html.append("<br>" if name == "line-break" else " ")
+        elif name in _ODT_SIGNS:
+            self.html.append(_ODT_SIGNS[name])
 
     def end(self, name: str) -> None:
         if not self._unseen:
@@ -409,11 +413,11 @@ class _OdtWriter:
 def read_epub(data: bytes) -> FileText:
     """Return the chapters of a book in their order; their headings are the places."""
     archive = _Archive(data)
-    roots = [each.given for each in _elements(archive.read("META-INF/container.xml")) if each.name == "rootfile"]
-    package = roots[0].get("full-path", "") if roots else ""
+    roots = _given(_elements(archive.read("META-INF/container.xml")), "rootfile")
+    package = next((given.get("full-path", "") for given in roots), "")
     about = _elements(archive.read(package))
-    listed = {each.given.get("id"): each.given for each in about if each.name == "item"}
-    order = [listed.get(each.given.get("idref"), {}) for each in about if each.name == "itemref"]
+    listed = {given.get("id"): given for given in _given(about, "item")}
+    order = [listed.get(given.get("idref"), {}) for given in _given(about, "itemref")]
     pages = (item for item in order if "href" in item and "nav" not in item.get("properties", "").split())
     beside = posixpath.dirname(package)
     paths = [posixpath.normpath(posixpath.join(beside, unquote(item["href"]))) for item in pages]
@@ -528,7 +532,7 @@ def _outlook_text(file: Any) -> FileText:
 def _sent(file: Any) -> str:
     """Return when it was sent, as headers have it: 100 nanoseconds since 1601, in one of the rows of 16 bytes."""
     rows = file.openstream("__properties_version1.0").read()
-    for at in range(32, len(rows) - 15, 16):
+    for at in range(32, len(rows), 16):
         if rows[at : at + 4] == _SENT:
             with suppress(OverflowError):
                 passed = timedelta(microseconds=int.from_bytes(rows[at + 8 : at + 16], "little") // 10)
