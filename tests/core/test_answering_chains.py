@@ -216,6 +216,7 @@ def test_without_retrieval_no_passage_is_read():
         (lambda: arrange([], "sorted"), "format must be 'chain', 'iterative' or 'shuffled'"),
         (lambda: ChainReading(format=""), "format must be"),
         (lambda: ChainReading(budget_tokens=cast("Any", "many")), "budget_tokens must be"),
+        (lambda: ChainReading(budget_tokens=-1), "budget_tokens must be"),
         (lambda: chain_context(cast("Any", ["text"])), "chains must be of Chain, Chunk, Segment or Hit, got 'str'"),
         (lambda: chain_context(cast("Any", Chain(()))), "chains must be a sequence"),
         (lambda: chain_context([chunk("a")], cast("Any", "chain")), "reading must be ChainReading"),

@@ -120,7 +120,7 @@ def test_statements_are_told_apart_by_their_proof():
     assert [each.text for each in found.unsupported] == [
         "It stays shut at 60 °C [1].", "The HX220 takes 3.0 N·m [2].", "Fine.",
     ]  # fmt: skip
-    assert found.coverage == 0.25
+    assert (found.coverage, found.input_tokens, found.output_tokens) == (0.25, 0, 0)
 
 
 @pytest.mark.parametrize(("statement", "quote", "proof"), rows_of("cases_proofs.txt"))
@@ -225,6 +225,12 @@ def test_documents_names_and_lengths_are_handed_on():
     assert [each.citations[0].quote.pages for each in (cited, found.answer)] == [(2, 3), (2, 3)]
     assert llm.calls[-1].max_tokens == 77
     assert "'HX230' stands nowhere" in llm.calls[-1].prompt
+    nothing = run(answer_from("Which?", [], AnswerOptions(budget_tokens=0, max_tokens=1)), Services())
+    empty = {"coverage": 0.0, "figures": [], "citations": [], "conflicts": [], "unsupported": []}
+    assert nothing.as_json("start", "end") == empty
+    for wrong in ({"budget_tokens": -1}, {"max_tokens": 0}):
+        with pytest.raises(ParameterError):
+            AnswerOptions(**wrong)
 
 
 def test_a_context_that_is_already_one_text_is_shown_as_it_is_with_its_own_numbers():
