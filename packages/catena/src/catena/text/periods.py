@@ -43,10 +43,15 @@ class Period:
 
 
 _ORDINALS: Final = {
-    "first": 1, "1st": 1, "erstes": 1, "ersten": 1, "premier": 1, "1er": 1, "1.": 1,
-    "second": 2, "2nd": 2, "zweites": 2, "zweiten": 2, "deuxième": 2, "2e": 2, "2.": 2,
-    "third": 3, "3rd": 3, "drittes": 3, "dritten": 3, "troisième": 3, "3e": 3, "3.": 3,
-    "fourth": 4, "4th": 4, "viertes": 4, "vierten": 4, "quatrième": 4, "4e": 4, "4.": 4,
+    written: number
+    for number, listed in enumerate(
+        (
+            "first 1st erstes ersten premier 1er 1.", "second 2nd zweites zweiten deuxième 2e 2.",
+            "third 3rd drittes dritten troisième 3e 3.", "fourth 4th viertes vierten quatrième 4e 4.",
+        ),
+        start=1,
+    )
+    for written in listed.split()
 }  # fmt: skip
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NUMBERS: Final = {
