@@ -81,6 +81,7 @@ TIMES = {
     "As of/ Year ended December 31, 2015": (Timing(frozenset({2015}), 12, day=True), "/"),
     "at the end of fiscal 2021": (Timing(frozenset({2021}), months=0, fiscal=True), ""),
     "second quarter of fiscal 2024": (Timing(frozenset({2024}), 6, 3, fiscal=True, part=True), ""),
+    "first half of 2023": (Timing(frozenset({2023}), 6, 6, part=True), ""),
     "the first six months of 2023": (Timing(frozenset({2023}), months=6), "the of"),
     "three and six months ended July 2, 2023": (Timing(frozenset({2023}), 6, day=True), ""),
     "Balance, January 1, 2023": (Timing(frozenset({2022}), 12, day=True), "balance,"),
@@ -108,6 +109,11 @@ FITS = (  # a question, columns from the best to the worst, months from the last
     ("six months ended June 2023", ("26 weeks ended July 2, 2023", "July 2, 2023", "Quarter ended July 2, 2023"), 0),
     ("as of July 29, 2023", ("As of July 29, 2023", "July 29, 2023", "As of January 28, 2023"), 0),
     ("July 29, 2023", ("July 29, 2023", "Three months ended July 29, 2023", "January 28, 2023"), 0),
+    ("July 29, 2023", ("As of July 29, 2023", "Three months ended July 29, 2023", "January 28, 2023"), 0),
+    ("December 31, 2023", ("December 31, 2023", "Three months ended December 31, 2023", "June 30, 2023"), 6),
+    ("fiscal 2023", ("Year ended June 30, 2023", "Year ended September 30, 2023", "Year ended June 30, 2022"), 6),
+    ("three months ended January 28, 2023", ("Fourth quarter 2022", "13 weeks", "Fourth quarter 2021"), 0),
+    ("Q4", ("Three months ended January 28", "2015", "Third quarter"), 0),
     ("2015", ("2015", "2015 vs. 2014", "2013"), 0),
     ("2015 against 2014", ("2015 vs. 2014", "2015", "2013"), 0),
 )  # fmt: skip
@@ -120,6 +126,11 @@ def test_a_time_fits_where_it_is_the_same_less_where_it_may_be_and_least_where_i
     fits = [timing_of(question)[0].fit(timing_of(column)[0], shift) for column in columns]
     assert fits == [1, 0.5, 0.25][: len(columns)]
     assert all(timing_of("net income")[0].fit(timing_of(column)[0], shift) == 1 for column in columns)
+
+
+def test_an_end_is_one_day_of_one_year() -> None:
+    texts = ("December 31, 2023", "December 31", "2023", "December 31, 2023 and 2022", "Q4 2023")
+    assert [timing_of(text)[0].end for text in texts] == [12 * 2023 + 12, 0, 0, 0, 0]
 
 
 def test_a_time_is_filled_by_what_only_another_says() -> None:

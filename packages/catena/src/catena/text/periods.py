@@ -171,8 +171,8 @@ class Timing:
         may = not (self.years and said.years) or bool(self.years & said.years)
         if said.month is None:
             return None if may else False
-        slack = int(self.part or said.part)
-        plain, named = (self._apart(said, by) <= slack for by in (0, shift))
+        slack, apart = int(self.part or said.part), said.month - self.month
+        plain, named = (self._apart(said, apart + by) <= slack for by in (0, shift))
         if self.fiscal:
             plain, named = named, plain
         if self.years and not said.years:
@@ -180,8 +180,7 @@ class Timing:
         return plain or (False if not named else None if self.fiscal else self.part or False)
 
     def _of_year(self, said: Timing, shift: int) -> bool | None:
-        years = self.years | said.years
-        if len(years) > 1 and len(self.years) * len(said.years) > 1:
+        if len(self.years) * len(said.years) > 1:
             return self.years == said.years or (None if self.years & said.years else False)
         if said.month is None or said.fiscal or said.part:
             return self.years == said.years
@@ -191,9 +190,8 @@ class Timing:
         best = {named} if self.fiscal else {near, named} if shift else {near}
         return self.years <= best or (None if self.years <= {year, near} else False)
 
-    def _apart(self, said: Timing, shift: int) -> int:
-        """Return the months between both ends; around the year, where one of them says none."""
-        apart = (said.month or 0) + shift - (self.month or 0)
+    def _apart(self, said: Timing, apart: int) -> int:
+        """Return the months between both ends, `apart` in one year; around the year, where one of them says none."""
         if self.years and said.years:
             return min(abs(12 * (there - here) + apart) for here in self.years for there in said.years)
         return min(apart % 12, -apart % 12)
