@@ -299,7 +299,7 @@ def test_values_and_names_of_a_statement():
         "6", "USB 3.0", "±5 %", "−40 °C", "85 °C", "50 rpm", "5 kg", "10-20 V/ms", "Max Planck Institute", "New York",
         "HX-210",
     )  # fmt: skip
-    assert values_in("The cover is warm [1, 2].") == ()
+    assert [values_in(text) for text in ("The cover is warm [1, 2].", "5 V are it.")] == [(), ("5 V",)]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_values_and_names_of_a_statement():
         ("The HX-210 takes 2.4 N·m [1].", "found", ()),
         ("The HX210 takes 2.4 Nm [1].", "found", ()),
         ("A bolt takes 1.8 N·m [1].", "found", ()),  # the unit is at the head of the column
-        ("A bolt takes 1.8 V [1].", "not found", ("1.8 V",)),
+        ("A bolt takes 1.8 V·m [1].", "not found", ("1.8 V·m",)),
         ("It takes 2.5 N·m [1].", "not found", ("2.5 N·m",)),
         ("It takes 4 N·m [1].", "not found", ("4 N·m",)),
         ("It takes 2.4 V [1].", "not found", ("2.4 V",)),

@@ -88,8 +88,8 @@ def fields(text: str) -> list[tuple[str, tuple[str, ...], str, int]]:
 
 def test_the_fields_of_a_text():
     text = (
-        "# 3 Ratings\n\n" + TABLE + "\n\n- **Torque:** 2.4 N·m\nFuse (F1) = 250 mA\nThe mass of the cover is 1.15 kg. The "
-        "colour is nice.\nWarning: wait 5 minutes\n```\nboard = M4\n```\nIt costs 5: see page 3\n"
+        f"# 3 Ratings\n\n{TABLE}\n\n- **Torque:** 2.4 N·m\nFuse (F1) = 250 mA\nThe mass of the cover is 1.15 kg. "
+        "The colour is nice.\nWarning: wait 5 minutes\n```\nboard = M4\n```\nIt costs 5: see page 3\n"
     )
     assert fields(text) == [
         ("Supply voltage (V)", ("", "supply voltage"), "24", 4),

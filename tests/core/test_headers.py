@@ -182,7 +182,9 @@ def test_cover_says_company_form_and_period(page: str, said: str) -> None:
     assert read_cover([]) == Cover()
 
 
-GOOD_TITLES = ("Libtasn1", "Bash Reference Manual", "Federal Trade Commission Annual Report", "Oak", "to " * 66 + "it")
+GOOD_TITLES = (
+    "Libtasn1", "Bash Reference Manual", "Federal Trade Commission Annual Report", "Oak", "to " * 66 + "it",
+)  # fmt: skip
 NO_TITLES = (
     "0000764478-23-000041", "d234567d10k", "tm_report_final", "form10q.htm", "Microsoft Word - pump",
     "UNITED STATES SECURITIES AND EXCHANGE COMMISSION", "Ministry of Finance", "", "Ox",

@@ -25,7 +25,10 @@ SPELLINGS = {
     ),
     Period(2024, "q4", fiscal=True): ("Q4 of FY2024", "Q4 FY24", "4QFY24", "FY24Q4", "fourth quarter of fiscal 2024"),
     Period(2022, "q4"): ("three months ended January 28, 2023",),
-    Period(2023, "h1"): ("H1 2023", "1H23", "2023H1", "first half of 2023", "six months ended July 2, 2023", "twenty-six weeks ended July 1, 2023"),
+    Period(2023, "h1"): (
+        "H1 2023", "1H23", "2023H1", "first half of 2023", "six months ended July 2, 2023",
+        "twenty-six weeks ended July 1, 2023",
+    ),
     Period(2022): ("nine months ended September 30, 2022", "thirty-nine weeks ended October 1, 2022"),
     Period(None, "q3"): ("Q3", "third quarter", "drittes Quartal", "troisième trimestre"),
     Period(None, "q1"): ("1st quarter", "erstes Quartal", "premier trimestre", "1er trimestre"),

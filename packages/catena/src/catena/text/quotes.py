@@ -179,7 +179,7 @@ def _across_ellipses(quote: Wording, source: Wording) -> Located | None:
         return None
     parts = [part for part in map(Wording, texts) if len(part)]
     if len(parts) == 1:
-        found = place_of(*parts, source)
+        found = place_of(parts[0], source)
         state: PlaceState = "altered" if found and found.differences else "normalised"
         return found and Located(found.start, found.end, state, found.differences)
     if not parts or any(len(part) < _LEAST_PART for part in parts):
