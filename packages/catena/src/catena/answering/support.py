@@ -292,11 +292,8 @@ def proof_of(statement: ComparedWords, quotes: Sequence[ComparedWords], headed: 
 
 
 def _is_form(word: str, other: str) -> bool:
-    """Say whether two words may be forms of one: they begin alike, for two thirds of the longer."""
-    if word == other:
-        return True
-    alike = common_beginning(word, other)
-    return alike >= _SHORTEST_STEM and 3 * alike >= 2 * max(len(word), len(other))
+    """Say whether two words of one stem may be forms of one: they begin alike, for two thirds of the longer."""
+    return 3 * common_beginning(word, other) >= 2 * max(len(word), len(other))
 
 
 def _content(text: str) -> list[str]:
