@@ -21,6 +21,8 @@ from catena.answering import (
     arrange,
     chain_answer,
     chain_context,
+    chain_places,
+    chains_of_places,
     short_answer,
 )
 from catena.answering.short_answers import LONGEST, NOT_ANSWERABLE, read_short_answer
@@ -170,11 +172,10 @@ def test_the_edges_of_a_graph_are_said_from_the_side_of_the_later_passage(walked
 
 
 def test_a_line_stays_short_whatever_is_shared():
-    many = Edge(weights={"name": 1.0}, words={"name": tuple(f'n{n} "' + "x" * 500 for n in range(40))})
+    many = Edge(weights={"name": 1.0}, words={"name": ("y" * 80, *(f'n{n} "' + "x" * 500 for n in range(40)))})
     (line,) = lines(chain_context([chain("ab", b=many)]))["b"]
-    assert len(line) < 500
-    assert "n4" in line
-    assert "n5" not in line
+    shared = ", ".join(f'"{name}"' for name in ("y" * 80, *(f"n{n} '{'x' * 75}…" for n in range(4))))
+    assert line == f"(Linked to passage 1: shared names {shared}.)"
 
 
 def test_links_are_said_in_the_chain_format_alone_of_passages_that_are_shown_and_on_demand():
@@ -183,6 +184,16 @@ def test_links_are_said_in_the_chain_format_alone_of_passages_that_are_shown_and
         assert "Linked to" not in chain_context(walked, reading).text
     assert "Linked to" not in chain_context([Chain(chain("xab").hops[1:2])]).text
     assert "Linked to passage 1: alike in content" in chain_context(walked).text
+
+
+def test_chains_are_read_from_the_places_of_their_chunks_and_what_is_damaged_is_no_place():
+    walked = (chain("ab", b=SHARED), chain("cbd"))
+    places = chain_places(walked)
+    assert [(place["chain"], place["hop"], place["came_from"]) for place in places["b"]] == [(1, 2, "a"), (2, 2, "c")]
+    assert chains_of_places((chunk(name), places[name]) for name in "dbca") == walked
+    wrong = {"chain": "1", "hop": None, "score": "", "came_from": 1, "words": 1, "edges": {"": ""}, "shared": {"": 1}}
+    for told in (None, "x", [1], *([places["a"][0] | {key: value}] for key, value in wrong.items())):
+        assert chains_of_places([(chunk("a"), told)]) == (Chain((Hop(chunk=chunk("a"), score=0.0),)),)
 
 
 def asked(chains, reading=None, reply="Bury St Edmunds"):
@@ -216,6 +227,7 @@ def test_without_retrieval_no_passage_is_read():
         (lambda: arrange([], "sorted"), "format must be 'chain', 'iterative' or 'shuffled'"),
         (lambda: ChainReading(format=""), "format must be"),
         (lambda: ChainReading(budget_tokens=cast("Any", "many")), "budget_tokens must be"),
+        (lambda: ChainReading(budget_tokens=-1), "budget_tokens must be"),
         (lambda: chain_context(cast("Any", ["text"])), "chains must be of Chain, Chunk, Segment or Hit, got 'str'"),
         (lambda: chain_context(cast("Any", Chain(()))), "chains must be a sequence"),
         (lambda: chain_context([chunk("a")], cast("Any", "chain")), "reading must be ChainReading"),

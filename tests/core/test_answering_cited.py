@@ -120,7 +120,7 @@ def test_statements_are_told_apart_by_their_proof():
     assert [each.text for each in found.unsupported] == [
         "It stays shut at 60 °C [1].", "The HX220 takes 3.0 N·m [2].", "Fine.",
     ]  # fmt: skip
-    assert found.coverage == 0.25
+    assert (found.coverage, found.input_tokens, found.output_tokens) == (0.25, 0, 0)
 
 
 @pytest.mark.parametrize(("statement", "quote", "proof"), rows_of("cases_proofs.txt"))
@@ -141,6 +141,11 @@ def test_a_quote_supports_only_what_it_speaks_of(statement, quote, proof):
         ("The lid is locked.", "The door is red", "unchecked"),
         ("The ox ran.", "The ox sleeps", "unchecked"),  # words of two letters say nothing
         ("The cat ran.", "The cat sleeps", "supported"),
+        ("한국 펌프.", "한국", "supported"),
+        ("그 펌프.", "그 차", "unchecked"),
+        ("The cars.", "A car", "unchecked"),
+        ("The warmer side.", "A warm day", "supported"),  # forms of a word: alike for two thirds
+        ("The warming side.", "A warm day", "unchecked"),
         ("ねじを締めるのです。", "それはいいのです", "unchecked"),
         ("يجب إغلاق الغطاء.", "يجب إغلاق الغطاء", "supported"),
     ],
@@ -162,6 +167,8 @@ def test_a_statement_of_two_values_has_a_quote_for_each():
     (both,) = check_answer(text + '[1] "| bolt | 1.8 |"\n[1] "while it is warm"', PASSAGES).statements
     assert (alone.proof, alone.citations) == ("unchecked", (0,))
     assert (both.proof, both.citations) == ("supported", (0, 1))
+    quotes = f'[1] "Tighten the six screws"\n[1] "{QUOTED}"'  # the nearer one alone
+    assert check_answer(f"Screws take 2.4 N·m [1].\nQUOTES\n{quotes}", PASSAGES).statements[0].citations == (1,)
 
 
 def test_it_is_shown_with_notes_and_flags():
@@ -225,6 +232,12 @@ def test_documents_names_and_lengths_are_handed_on():
     assert [each.citations[0].quote.pages for each in (cited, found.answer)] == [(2, 3), (2, 3)]
     assert llm.calls[-1].max_tokens == 77
     assert "'HX230' stands nowhere" in llm.calls[-1].prompt
+    nothing = run(answer_from("Which?", [], AnswerOptions(budget_tokens=0, max_tokens=1)), Services())
+    empty = {"coverage": 0.0, "figures": [], "citations": [], "conflicts": [], "unsupported": []}
+    assert nothing.as_json("start", "end") == empty
+    for wrong in ({"budget_tokens": -1}, {"max_tokens": 0}):
+        with pytest.raises(ParameterError):
+            AnswerOptions(**wrong)
 
 
 def test_a_context_that_is_already_one_text_is_shown_as_it_is_with_its_own_numbers():
@@ -272,6 +285,7 @@ def test_errors_come_before_anything_is_asked():
         ("| a | b |\n|---|---|\n| c | 5 [1] |", ["| c | 5 [1] |"]),
         ("It waits ... then opens [1]. It closes.", ["It waits ... then opens [1].", "It closes."]),
         ("第一句。[1]第二句。", ["第一句。[1]", "第二句。"]),
+        ("See No. 5 and p. 7. Then 3 more.", ["See No. 5 and p. 7.", "Then 3 more."]),
         ("…\n\n---\n[1]", []),
     ],
 )  # fmt: skip
@@ -280,11 +294,12 @@ def test_statements_are_sentences_items_and_rows(text, statements):
 
 
 def test_values_and_names_of_a_statement():
-    said = "1. Use 6 bolts, USB 3.0, ±5 %, −40 °C to 85 °C and 10-20 V/ms by Max Planck Institute on the HX-210 [1]."
-    assert values_in(said) == (
-        "6", "USB 3.0", "±5 %", "−40 °C", "85 °C", "10-20 V/ms", "Max Planck Institute", "HX-210",
+    said = "1. Use 6 bolts, USB 3.0, ±5 %, −40 °C to 85 °C, 50 rpm, 5 kg and 10-20 V/ms by Max Planck Institute, "
+    assert values_in(said + "Bonn or J Smith of New York on the HX-210 [1].") == (
+        "6", "USB 3.0", "±5 %", "−40 °C", "85 °C", "50 rpm", "5 kg", "10-20 V/ms", "Max Planck Institute", "New York",
+        "HX-210",
     )  # fmt: skip
-    assert values_in("The cover is warm [1, 2].") == ()
+    assert [values_in(text) for text in ("The cover is warm [1, 2].", "5 V are it.")] == [(), ("5 V",)]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +308,7 @@ def test_values_and_names_of_a_statement():
         ("The HX-210 takes 2.4 N·m [1].", "found", ()),
         ("The HX210 takes 2.4 Nm [1].", "found", ()),
         ("A bolt takes 1.8 N·m [1].", "found", ()),  # the unit is at the head of the column
-        ("A bolt takes 1.8 V [1].", "not found", ("1.8 V",)),
+        ("A bolt takes 1.8 V·m [1].", "not found", ("1.8 V·m",)),
         ("It takes 2.5 N·m [1].", "not found", ("2.5 N·m",)),
         ("It takes 4 N·m [1].", "not found", ("4 N·m",)),
         ("It takes 2.4 V [1].", "not found", ("2.4 V",)),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import re
+import string
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,7 @@ def test_each_state_by_hand(quoted, state, printed):
         ("open the cover when the device is warm", [("when", "while"), ("open", "not open")]),
         ("the unit is able to start", [("able", "unable")]),
         ("able to start at", [("able", "unable")]),
+        ("Do not open the cov-er when the device is warm", [("when", "while")]),
     ],
 )
 def test_what_was_changed_is_named(quoted, differences):
@@ -263,6 +266,13 @@ def test_long_texts_and_gaps_cost_no_more_than_their_length():
     gap = " " * 100_000
     (wide,) = verify_quotes([Quote(1, f"Press the button{gap}… go on now")], [source])
     assert (wide.state, wide.printed) == ("normalised", "Press the button to go on now")
+    for left_out, state in ((600, "normalised"), (601, "near")):
+        gapped = passage(f"Press it {'x' * (left_out - 2)} go on")
+        assert verify_quotes([Quote(1, "Press it … go on")], [gapped])[0].state == state
+    words = [first + second for first, second in product(string.ascii_lowercase, repeat=2)]
+    for length, state in ((400, "near"), (401, "missing")):
+        changed = Quote(1, " ".join((*words[:99], "changed", *words[100:length])))
+        assert verify_quotes([changed], [passage(" ".join(words[:length]))])[0].state == state
     (far,) = verify_quotes([Quote(1, "Press the button … then go away")], [source])  # within reach of the last alone
     assert (far.state, far.printed[-12:]) == ("normalised", "Then go away")
 

@@ -43,6 +43,7 @@ def test_a_name_and_a_longer_one_share_the_part_that_both_print() -> None:
     one, other = names_in(BANKER), names_in("Francis Baring was born in Exeter.")
     assert one[:4] == ("sir francis baring", "1st baronet", "british", "baring")
     assert "francis baring" in set(one) & set(other)
+    assert len(names_in(" by ".join(f"Ab{letter}{other}" for letter in "abcdefghi" for other in "abcdefghi"))) == 64
 
 
 @pytest.mark.parametrize(
@@ -121,8 +122,9 @@ def test_keywords_of_manuals_tables_captions_and_other_languages(text: str, keyw
 
 def test_the_weight_of_a_keyword_by_hand() -> None:
     # seals: 2 places * log2(1 + 5) = 5.17; pumps: 1 * log2(6) = 2.58; Bonn: 2 * log2(1 + 4) = 4.64
-    # "these" is a stop word
+    # "these" is a stop word; pairs are of four letters and more
     assert keywords_of("these seals and seals of pumps, made in Bonn") == ("seals", "bonn", "pumps")
+    assert keywords_of("pump seal or pump seal, oil rig or oil rig") == ("pump seal",)
 
 
 @given(texts, st.integers(1, 8))

@@ -69,6 +69,14 @@ def test_of_two_names_the_narrower_is_kept_and_each_set_of_documents_once() -> N
     assert without_wider((wide,)) == (wide,)
 
 
+def test_two_or_three_words_of_a_header_are_also_written_as_one() -> None:
+    inns = HeaderNames({name: header_of(name, "a.md", "") for name in ("Old Red Oak Inn", "Ox Inn", "Ox Pa")})
+    said = ("OldRedOak", "OldRedOakInn", "OxInn", "OxPa")
+    assert [name.documents for one in said for name in inns.names_in(f"the {one} sign")] == [
+        ("Old Red Oak Inn",), ("Ox Inn",),
+    ]  # fmt: skip
+
+
 def test_words_that_any_question_may_say_name_no_document() -> None:
     titles = ("How to Order Parts", "Was ist neu?", "Pump")
     guides = HeaderNames({name: header_of(name, "a.md", "") for name in titles})
@@ -174,10 +182,13 @@ def test_cover_says_company_form_and_period(page: str, said: str) -> None:
     assert read_cover([]) == Cover()
 
 
-GOOD_TITLES = ("Libtasn1", "Bash Reference Manual", "Federal Trade Commission Annual Report")
+GOOD_TITLES = (
+    "Libtasn1", "Bash Reference Manual", "Federal Trade Commission Annual Report", "Oak", "to " * 66 + "it",
+)  # fmt: skip
 NO_TITLES = (
     "0000764478-23-000041", "d234567d10k", "tm_report_final", "form10q.htm", "Microsoft Word - pump",
-    "UNITED STATES SECURITIES AND EXCHANGE COMMISSION", "Ministry of Finance", "",
+    "UNITED STATES SECURITIES AND EXCHANGE COMMISSION", "Ministry of Finance", "", "Ox",
+    "Oak 123", "to " * 66 + "ask",
     "United States Securities and Exchange Commission Washington, D.C. 20549",
 )  # fmt: skip
 

@@ -146,6 +146,8 @@ def test_an_everyday_word_before_a_number_is_a_name_where_it_is_written_as_one()
     assert near(NameIndex({"a": "scan_001"}), "scan 3") == [("scan 3", ("scan_001",))]
     assert near(NameIndex({"a": "Budget 2024"}), "the Budget 2023") == [("Budget 2023", ("Budget 2024",))]
     assert near(NameIndex({"a": "2023 report"}), "the 2021 report") == [("2021 report", ("2023 report",))]
+    widgets = [f"Widget {number}" for number in range(1, 7)]
+    assert near(NameIndex({name: name for name in widgets}), "Widget 9") == [("Widget 9", tuple(widgets[:5]))]
 
 
 def test_a_code_ends_where_a_script_without_spaces_or_hangul_begins() -> None:

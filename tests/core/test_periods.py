@@ -14,17 +14,25 @@ SPELLINGS = {
         "FY2023", "FY 23", "FY'23", "fiscal 2023", "Fiscal Year 2023", "financial year 2023", "FY2022/23",
         "FY 2022-23", "Geschäftsjahr 2022/23", "exercice 2023", "twelve months ended January 28, 2023",
         "52 weeks ended 28 January 2023", "fiscal year ended December 31, 2023",
+        "fifty-two weeks ended December 30, 2023", "fifty-three weeks ended December 30, 2023",
     ),
     Period(2023, "q2"): (
         "Q2 2023", "Q2'2023", "Q2’23", "Q22023", "2Q23", "2Q 2023", "2023Q2", "2023-Q2", "second quarter 2023",
         "2nd quarter of 2023", "quarter ended June 30, 2023", "quarterly period ended July 29, 2023",
         "three months ended 2 July 2023", "13 weeks ended July 1, 2023", "2. Quartal 2023", "zweites Quartal 2023",
-        "deuxième trimestre 2023", "ACME_2023Q2_10Q",
+        "deuxième trimestre 2023", "ACME_2023Q2_10Q", "thirteen weeks ended July 1, 2023", "2e trimestre 2023",
+        "fourteen weeks ended July 8, 2023", "zweiten Quartals 2023",
     ),
     Period(2024, "q4", fiscal=True): ("Q4 of FY2024", "Q4 FY24", "4QFY24", "FY24Q4", "fourth quarter of fiscal 2024"),
     Period(2022, "q4"): ("three months ended January 28, 2023",),
-    Period(2023, "h1"): ("H1 2023", "1H23", "2023H1", "first half of 2023", "six months ended July 2, 2023"),
-    Period(None, "q3"): ("Q3", "third quarter", "drittes Quartal"),
+    Period(2023, "h1"): (
+        "H1 2023", "1H23", "2023H1", "first half of 2023", "six months ended July 2, 2023",
+        "twenty-six weeks ended July 1, 2023",
+    ),
+    Period(2022): ("nine months ended September 30, 2022", "thirty-nine weeks ended October 1, 2022"),
+    Period(None, "q3"): ("Q3", "third quarter", "drittes Quartal", "troisième trimestre"),
+    Period(None, "q1"): ("1st quarter", "erstes Quartal", "premier trimestre", "1er trimestre"),
+    Period(None, "q4"): ("fourth quarter", "viertes Quartal", "quatrième trimestre"),
 }  # fmt: skip
 
 
@@ -53,6 +61,7 @@ def test_a_period_has_the_words_of_its_spellings() -> None:
     assert Period(2024, "q2", True).words == ("2024", "fy2024", "2024q2", "q2")
     assert Period(2023).words == ("2023",)
     assert Period(None, "q3").words == ("q3",)
+    assert [Period(2023, part).month for part in ("", "q1", "q4", "h1", "h2")] == [12, 3, 12, 6, 12]
 
 
 def test_a_period_is_no_code_and_no_name() -> None:
@@ -75,6 +84,7 @@ TIMES = {
     "As of/ Year ended December 31, 2015": (Timing(frozenset({2015}), 12, day=True), "/"),
     "at the end of fiscal 2021": (Timing(frozenset({2021}), months=0, fiscal=True), ""),
     "second quarter of fiscal 2024": (Timing(frozenset({2024}), 6, 3, fiscal=True, part=True), ""),
+    "first half of 2023": (Timing(frozenset({2023}), 6, 6, part=True), ""),
     "the first six months of 2023": (Timing(frozenset({2023}), months=6), "the of"),
     "three and six months ended July 2, 2023": (Timing(frozenset({2023}), 6, day=True), ""),
     "Balance, January 1, 2023": (Timing(frozenset({2022}), 12, day=True), "balance,"),
@@ -102,6 +112,11 @@ FITS = (  # a question, columns from the best to the worst, months from the last
     ("six months ended June 2023", ("26 weeks ended July 2, 2023", "July 2, 2023", "Quarter ended July 2, 2023"), 0),
     ("as of July 29, 2023", ("As of July 29, 2023", "July 29, 2023", "As of January 28, 2023"), 0),
     ("July 29, 2023", ("July 29, 2023", "Three months ended July 29, 2023", "January 28, 2023"), 0),
+    ("July 29, 2023", ("As of July 29, 2023", "Three months ended July 29, 2023", "January 28, 2023"), 0),
+    ("December 31, 2023", ("December 31, 2023", "Three months ended December 31, 2023", "June 30, 2023"), 6),
+    ("fiscal 2023", ("Year ended June 30, 2023", "Year ended September 30, 2023", "Year ended June 30, 2022"), 6),
+    ("three months ended January 28, 2023", ("Fourth quarter 2022", "13 weeks", "Fourth quarter 2021"), 0),
+    ("Q4", ("Three months ended January 28", "2015", "Third quarter"), 0),
     ("2015", ("2015", "2015 vs. 2014", "2013"), 0),
     ("2015 against 2014", ("2015 vs. 2014", "2015", "2013"), 0),
 )  # fmt: skip
@@ -114,6 +129,11 @@ def test_a_time_fits_where_it_is_the_same_less_where_it_may_be_and_least_where_i
     fits = [timing_of(question)[0].fit(timing_of(column)[0], shift) for column in columns]
     assert fits == [1, 0.5, 0.25][: len(columns)]
     assert all(timing_of("net income")[0].fit(timing_of(column)[0], shift) == 1 for column in columns)
+
+
+def test_an_end_is_one_day_of_one_year() -> None:
+    texts = ("December 31, 2023", "December 31", "2023", "December 31, 2023 and 2022", "Q4 2023")
+    assert [timing_of(text)[0].end for text in texts] == [12 * 2023 + 12, 0, 0, 0, 0]
 
 
 def test_a_time_is_filled_by_what_only_another_says() -> None:

@@ -18,6 +18,8 @@ from catena.text import (
     is_rule,
     keywords_of,
     known_words,
+    language_of,
+    language_of_document,
     normalise_query,
     normalise_term,
     outermost,
@@ -26,13 +28,15 @@ from catena.text import (
     table_values,
 )
 from catena.text.encodings import decoded
+from catena.text.stems import says_more
 
 
 def test_sentences_end_in_any_language():
-    text = "See Fig. 3 of J. Smith. It works! 你好。再见？ok. then\n3. Third"
+    text = "See Fig. 3 of J. Smith. It works! 你好。再见？ok. then\n3. Third\n  12. It is 5. Next"
     ends = [0, *sentence_ends(text, 0, len(text)), len(text)]
     parts = [text[start:end] for start, end in itertools.pairwise(ends)]
-    assert parts == ["See Fig. 3 of J. Smith. ", "It works! ", "你好。", "再见？", "ok. then\n3. Third"]
+    last = ["ok. then\n3. Third\n  12. It is 5. ", "Next"]
+    assert parts == ["See Fig. 3 of J. Smith. ", "It works! ", "你好。", "再见？", *last]
 
 
 @given(st.text(), st.text())
@@ -159,6 +163,22 @@ def test_names_inside_names(terms, text, all_in, longest):
 def test_a_matcher_crosses_the_border_between_processes_and_a_lone_surrogate_is_no_obstacle():
     matcher = pickle.loads(pickle.dumps(TermMatcher(["HX-200", "\ud800 x"])))
     assert matcher.all_in("an HX-200 or \ud800-x b") == ("hx 200", "\ufffd x")
+
+
+def test_a_text_is_of_the_language_of_two_stop_words_at_its_beginning() -> None:
+    texts = ("und", "und ist", "und ist the", "und ist the to")
+    assert [language_of(text.split()) for text in texts] == [None, "german", "german", "english"]
+    assert language_of(["und", "ist", "the", "to"], among=("german", "french")) == "german"
+    assert [language_of([*["x"] * others, "und", "ist"]) for others in (1_998, 1_999)] == ["german", None]
+    assert [language_of_document("x" * letters + " und ist") for letters in (19_992, 19_993)] == ["german", ""]
+    assert [says_more(text) for text in ("", "und", "und Öl", "Öl")] == [False, False, True, True]
+
+
+def test_words_of_most_of_many_texts_are_asked_only_where_there_are_no_others() -> None:
+    asked = (("a",), ("b", "c"), ("d",))
+    for texts, most in ((10, 2_000), (4_002, 2_001)):
+        assert known_words(asked, {"a": most, "b": 1, "c": most + 1}, texts) == {("a",): 1}
+        assert known_words(asked, {"b": 1, "c": most + 1}, texts) == {("b", "c"): 1}
 
 
 def test_a_word_between_spaces_counts_as_much_as_a_character_and_its_pair() -> None:

@@ -102,7 +102,7 @@ def listed(told: Sequence[object]) -> str:
 
 def readable(hit: Hit) -> str:
     """Return a passage's text; a figure's with what a model saw in it, a table's below its header."""
-    seen = hit.chunk.metadata.get(CAPTION) if hit.chunk.kind == "figure" else None
+    seen = hit.chunk.metadata.get(CAPTION)
     text = shown_text(hit.chunk).strip()
     return f"{text}\n(The figure, described by a model: {seen})" if seen else text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
@@ -68,12 +68,8 @@ class Conflict:
     @property
     def note(self) -> str:
         """Return a line for a prompt: Passages [1] and [3] give different values for 'Mass': 2 kg [1] / 3 kg [3]."""
-        marks = [f"[{number}]" for number in self.numbers]
-        who = (
-            f"Passages {', '.join(marks[:-1])} and {marks[-1]} give"
-            if len(marks) > 1
-            else f"Passage {marks[0]} gives"
-        )
+        *others, last = (f"[{number}]" for number in self.numbers)
+        who = f"Passages {', '.join(others)} and {last} give" if others else f"Passage {last} gives"
         return f"{who} different values for {self.said}{self._whose}."
 
     @property
@@ -106,6 +102,11 @@ class _Found:
     @property
     def place(self) -> tuple[int, int]:
         return self.source.number, self.field.line
+
+    @property
+    def row(self) -> object:
+        """Equal for what stands in one line of a document."""
+        return self.place if self.line is None else self.line
 
 
 def conflicts(passages: Sequence[Citable], *, expected: bool = True) -> tuple[Conflict, ...]:
@@ -148,43 +149,15 @@ def conflicts(passages: Sequence[Citable], *, expected: bool = True) -> tuple[Co
     return tuple(conflict for _, conflict in made)
 
 
-def notes(found: Iterable[Conflict], *, most: int = 20) -> str:
-    """Write conflicts as notes for a model; "" for none.
-
-    Args:
-        found: conflicts, of which those that are not expected come first, one per line; what is expected between the
-            same documents shares a line.
-        most: fields; how many more differ is said at the end.
-    """
-    ordered = sorted(found, key=lambda conflict: conflict.expected)
-    shown = ordered[: max(0, most)]
-    lines = [conflict.note for conflict in shown if not conflict.expected]
-    groups: dict[tuple[str, ...], list[Conflict]] = defaultdict(list)
-    for conflict in shown:
-        if conflict.expected:
-            groups[conflict.documents].append(conflict)
-    for documents, of_them in groups.items():
-        said = "; ".join(conflict.said for conflict in of_them)
-        lines.append(
-            f"These are about different products and differ in what they print: {'; '.join(documents)}. {said}."
-        )
-    left = len(ordered) - len(shown)
-    return "\n".join([*lines, *([f"{left} more fields differ."] if left else [])])
-
-
 def _fields(cited: Sequence[NumberedPassage]) -> list[_Found]:
     """Return the fields of all passages; what several passages show of one place counts once."""
-    seen: set[tuple[str, int, tuple[str, ...], str]] = set()
-    found: list[_Found] = []
+    found: dict[object, _Found] = {}
     for source in cited:
         chunk = source.found
         for field in fields_in(chunk.text, chunk.path[-1] if chunk.path else ""):
-            line = None if chunk.lines is None else chunk.lines[0] + field.line
-            place = (chunk.document_id, -source.number if line is None else line, field.key, field.value.printed)
-            if place not in seen:
-                seen.add(place)
-                found.append(_Found(source, field, line))
-    return found
+            each = _Found(source, field, None if chunk.lines is None else chunk.lines[0] + field.line)
+            found.setdefault((chunk.document_id, each.row, field.key, field.value.printed), each)
+    return list(found.values())
 
 
 def _without_records(fields: Sequence[_Found]) -> list[_Found]:
@@ -198,8 +171,7 @@ def _without_records(fields: Sequence[_Found]) -> list[_Found]:
 def _contradict(one: _Found, other: _Found) -> bool:
     if _document(one) == _document(other):
         are_measured = one.field.value.is_measured and other.field.value.is_measured
-        same_row = one.place == other.place or (one.line is not None and one.line == other.line)
-        if same_row or not are_measured:  # a row of several pairs; words of two tables of one form
+        if one.row == other.row or not are_measured:  # a row of several pairs; words of two tables of one form
             return False
     titles = one.field.title, other.field.title
     if not all(titles):

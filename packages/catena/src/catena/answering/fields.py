@@ -72,14 +72,12 @@ def fields_in(text: str, title: str = "") -> tuple[Field, ...]:
 
 def _of_table(table: _Table) -> Iterator[Field]:
     """Yield the cells behind the first of each row; none of rows whose label occurs in several of them."""
-    header, rows = table.header, table.rows
-    if len(header) == 2 and value_of(header[1]).is_measured:  # keys and values: the header is a first row
-        header, rows = (), (_Row(rows[0].line - 2 if rows else 0, table.header), *rows)
-    times = Counter(_words(row.cells[0]) for row in rows if row.cells)
-    if max(times.values(), default=0) > 1 and all(label.isdecimal() for label in times):
+    header, rows = table.header, [row for row in table.rows if len(row.cells) > 1]
+    times = Counter(_words(row.cells[0]) for row in rows)
+    if len(times) < len(rows) and all(map(str.isdecimal, times)):
         return  # a column that counts things labels none of them
     for row in rows:
-        if len(row.cells) < 2 or times[_words(row.cells[0])] > 1 or (not header and len(row.cells) > 2):
+        if times[_words(row.cells[0])] > 1 or (not header and len(row.cells) > 2):
             continue
         for column, cell in enumerate(row.cells[1:], start=1):
             name = header[column] if column < len(header) else ""
@@ -123,7 +121,7 @@ def _field(label: str, printed: str, line: int, column: str = "") -> Field | Non
     key = _words(name)
     if len(printed) > _LONGEST_VALUE:
         return None
-    if not key or not printed.strip() or not any(map(str.isalnum, printed)) or len(key.split()) > _LONGEST_LABEL:
+    if not key or not any(map(str.isalnum, printed)) or len(key.split()) > _LONGEST_LABEL:
         return None
     plain = _words(column_name) in _GENERIC
     shown = label.strip() if plain else f"{label.strip()}, {column.strip()}"
@@ -200,9 +198,11 @@ def split(text: str) -> tuple[tuple[_Table, ...], tuple[tuple[int, str], ...]]:
 
 
 def _piped(first: int, lines: Sequence[str]) -> _Table:
-    has_header = len(lines) > 1 and is_rule(lines[1])
     rows = [_Row(first + at, cells_of(line)) for at, line in enumerate(lines) if not is_rule(line)]
-    return _Table(rows[0].cells, tuple(rows[1:])) if has_header and rows else _Table((), tuple(rows))
+    has_header = bool(rows) and any(map(is_rule, lines[1:2]))
+    if has_header and len(rows[0].cells) == 2 and value_of(rows[0].cells[1]).is_measured:  # keys and values
+        has_header = False
+    return _Table(rows[0].cells, tuple(rows[1:])) if has_header else _Table((), tuple(rows))
 
 
 def _marked_up(first: int, lines: Sequence[str]) -> Iterator[_Table]:

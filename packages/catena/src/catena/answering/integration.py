@@ -303,7 +303,7 @@ def beginning(segment: Segment, length: int) -> Segment:
     Pages stay those of the whole segment: where one ends is not known here. So do its chunks.
     """
     text = segment.text[:length]
-    lines = segment.lines and (segment.lines[0], segment.lines[0] + text.count("\n", 0, max(0, length - 1)))
+    lines = segment.lines and (segment.lines[0], segment.lines[0] + text.count("\n", 0, length - 1))
     end = segment.start + length
     name = span_id(segment.document_id, "passage", segment.start, end)
     return replace(segment, id=name, end=end, text=text, lines=lines, boxes=())

@@ -76,9 +76,9 @@ class Quantity:
     dimension: str
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-    size: float = 1.0
-    step: float = 0.0
-    about: bool = False
+    size: float
+    step: float
+    about: bool
 
     def says(self, other: Quantity) -> bool:
         """Say whether both may be the same quantity; two units may both be rounded."""
@@ -112,17 +112,18 @@ def quantities_in(text: str, default: Unit | None = None, *, about: bool = False
         about: whether they are only said to be about so much.
     """
     found = list(QUANTITY.finditer(text))
-    units: list[Unit | None] = [unit_of(match["unit"]) if match["unit"] else None for match in found]
-    between = [text[first.end() : second.start()].strip(" (").casefold() for first, second in pairwise(found)]
+    units: list[Unit | None] = [*(unit_of(match["unit"]) if match["unit"] else None for match in found), None]
+    gaps = (text[first.end() : second.start()] for first, second in pairwise(found))
+    between = [*(gap.strip(" (").casefold() for gap in gaps), ""]
     for place in reversed(range(len(between))):
         if units[place] is None and between[place] in RANGED | TIMES | {_TOLERANCE}:
             units[place] = units[place + 1] if _dimension(units[place + 1]) != "share" else None
     made: list[Quantity] = []
     place = 0
     while place < len(found):
-        joint = between[place] if place < len(between) else ""
+        joint = between[place]
         is_product = joint in TIMES or (place > 0 and between[place - 1] in TIMES)
-        alike = joint != "" and units[place] == units[place + 1]
+        alike = units[place] == units[place + 1]
         is_range = alike and joint in RANGED
         is_tolerated = joint == _TOLERANCE and (alike or _dimension(units[place + 1]) == "share")
         last = place + (is_range or is_tolerated)
@@ -305,7 +306,7 @@ def _of(value: PrintedValue, dimension: str) -> list[Quantity]:
 
 
 def _is_apart(some: frozenset[str], others: frozenset[str]) -> bool:
-    return not (some <= others or others <= some)
+    return bool(some - others and others - some)
 
 
 def _date(match: re.Match[str]) -> frozenset[tuple[int, int, int]]:

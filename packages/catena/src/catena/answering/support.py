@@ -199,11 +199,9 @@ unas por para sin como este esta estos estas ese esa está están ser pero más 
 não são seu mas pelo pela het een van voor met niet zijn wordt worden deze dit dat
 """
 _FUNCTION_WORDS = frozenset(_LISTED.split())
-_BOUNDS = {
-    "max": 1, "maximum": 1, "maximal": 1, "most": 1, "up": 1, "below": 1, "less": 1, "höchstens": 1, "exceed": 1,
-    "min": -1, "minimum": -1, "minimal": -1, "least": -1, "above": -1, "more": -1, "mindestens": -1,
-    "≤": 1, "<": 1, "≥": -1, ">": -1,
-}  # fmt: skip
+_UPPER = ("max", "maximum", "maximal", "most", "up", "below", "less", "höchstens", "exceed", "≤", "<")
+_LOWER = ("min", "minimum", "minimal", "least", "above", "more", "mindestens", "≥", ">")
+_BOUNDS = dict.fromkeys(_UPPER, "upper") | dict.fromkeys(_LOWER, "lower")
 
 
 class ComparedWords:
@@ -232,8 +230,8 @@ class ComparedWords:
         return any(token.kind == "negation" for token in self.words.tokens)
 
     @cached_property
-    def bounds(self) -> frozenset[int]:
-        """Return the bounds that it sets to a value: 1 an upper, -1 a lower one."""
+    def bounds(self) -> frozenset[str]:
+        """Return the bounds that it sets to a value: "upper", "lower"."""
         return frozenset(_BOUNDS[token.key] for token in self.words.tokens if token.key in _BOUNDS)
 
     def shared(self, quote: ComparedWords, headed: Sequence[Wording] = ()) -> int:
@@ -294,11 +292,8 @@ def proof_of(statement: ComparedWords, quotes: Sequence[ComparedWords], headed: 
 
 
 def _is_form(word: str, other: str) -> bool:
-    """Say whether two words may be forms of one: they begin alike, for two thirds of the longer."""
-    if word == other:
-        return True
-    alike = common_beginning(word, other)
-    return alike >= _SHORTEST_STEM and 3 * alike >= 2 * max(len(word), len(other))
+    """Say whether two words of one stem may be forms of one: they begin alike, for two thirds of the longer."""
+    return 3 * common_beginning(word, other) >= 2 * max(len(word), len(other))
 
 
 def _content(text: str) -> list[str]:

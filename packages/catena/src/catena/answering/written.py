@@ -143,9 +143,12 @@ def _quotes(lines: list[str]) -> Iterator[Quote]:
     yield from _ended(numbers, said)
 
 
+_END = 200  # characters
+
+
 def _ends(text: str) -> str:
     """Return the beginning and the end of a text, which say whether it is in quotation marks."""
-    return text if len(text) <= 400 else text[:200] + text[-200:]
+    return text[:_END] + text[_END:][-_END:]
 
 
 def _ended(numbers: tuple[int, ...], said: list[str]) -> Iterator[Quote]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from catena.text.periods import MONTH, MONTHS, is_period, periods_in
@@ -176,7 +177,7 @@ def _form(lines: Sequence[str]) -> tuple[str, bool, str]:
 
 def _headline(lines: Sequence[str]) -> re.Match[str] | None:
     """Return who reports results of a period, as the headline of a release says, which may go on in the next line."""
-    for first, second in zip(lines[:_HEAD], (*lines[1:_HEAD], ""), strict=False):
+    for first, second in pairwise((*lines[:_HEAD], "")):
         match = _HEADLINE.match(f"{first} {second}")
         if match is None or len(match["name"]) > len(first):
             continue

@@ -43,10 +43,15 @@ class Period:
 
 
 _ORDINALS: Final = {
-    "first": 1, "1st": 1, "erstes": 1, "ersten": 1, "premier": 1, "1er": 1, "1.": 1,
-    "second": 2, "2nd": 2, "zweites": 2, "zweiten": 2, "deuxième": 2, "2e": 2, "2.": 2,
-    "third": 3, "3rd": 3, "drittes": 3, "dritten": 3, "troisième": 3, "3e": 3, "3.": 3,
-    "fourth": 4, "4th": 4, "viertes": 4, "vierten": 4, "quatrième": 4, "4e": 4, "4.": 4,
+    written: number
+    for number, listed in enumerate(
+        (
+            "first 1st erstes ersten premier 1er 1.", "second 2nd zweites zweiten deuxième 2e 2.",
+            "third 3rd drittes dritten troisième 3e 3.", "fourth 4th viertes vierten quatrième 4e 4.",
+        ),
+        start=1,
+    )
+    for written in listed.split()
 }  # fmt: skip
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NUMBERS: Final = {
@@ -166,8 +171,8 @@ class Timing:
         may = not (self.years and said.years) or bool(self.years & said.years)
         if said.month is None:
             return None if may else False
-        slack = int(self.part or said.part)
-        plain, named = (self._apart(said, by) <= slack for by in (0, shift))
+        slack, apart = int(self.part or said.part), said.month - self.month
+        plain, named = (self._apart(said, apart + by) <= slack for by in (0, shift))
         if self.fiscal:
             plain, named = named, plain
         if self.years and not said.years:
@@ -175,8 +180,7 @@ class Timing:
         return plain or (False if not named else None if self.fiscal else self.part or False)
 
     def _of_year(self, said: Timing, shift: int) -> bool | None:
-        years = self.years | said.years
-        if len(years) > 1 and len(self.years) * len(said.years) > 1:
+        if len(self.years) * len(said.years) > 1:
             return self.years == said.years or (None if self.years & said.years else False)
         if said.month is None or said.fiscal or said.part:
             return self.years == said.years
@@ -186,9 +190,8 @@ class Timing:
         best = {named} if self.fiscal else {near, named} if shift else {near}
         return self.years <= best or (None if self.years <= {year, near} else False)
 
-    def _apart(self, said: Timing, shift: int) -> int:
-        """Return the months between both ends; around the year, where one of them says none."""
-        apart = (said.month or 0) + shift - (self.month or 0)
+    def _apart(self, said: Timing, apart: int) -> int:
+        """Return the months between both ends, `apart` in one year; around the year, where one of them says none."""
         if self.years and said.years:
             return min(abs(12 * (there - here) + apart) for here in self.years for there in said.years)
         return min(apart % 12, -apart % 12)

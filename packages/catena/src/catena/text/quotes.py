@@ -13,13 +13,13 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from heapq import nsmallest
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import Literal, NamedTuple, TypeAlias
 
 from catena.text.words import PRINTED_WORD, UNSPACED, negates
@@ -71,18 +71,10 @@ def place_of(quote: Wording, source: Wording, *, after: int = 0, over_ellipses: 
     if not len(quote):  # only marks
         at = source.text.find(quote.text) if quote.text else -1
         return None if at < 0 else Located(at, at + len(quote.text), "exact")
-    best: tuple[int, bool, Located] | None = None
-    for at in _occurrences(quote, source):
-        judged = _judged(quote, source, at)
-        if judged is None:
-            continue
-        found = (judged[0], judged[1].start < after, judged[1])
-        if best is None or found[:2] < best[:2]:
-            best = found
-            if best[:2] == (0, False):
-                break
+    judged = filter(None, (_judged(quote, source, at) for at in _occurrences(quote, source)))
+    best = min(judged, key=lambda found: (found[0], found[1].start < after), default=None)
     if best is not None:
-        return best[2]
+        return best[1]
     return _across_ellipses(quote, source) if over_ellipses else None
 
 
@@ -111,27 +103,20 @@ def _same_words(quote: Wording, source: Wording, at: int) -> bool:
     return all(quote.spelled[first - at : last - at] == source.spelled[first:last] for first, last in cased)
 
 
-def _judged(quote: Wording, source: Wording, at: int) -> tuple[int, Located] | None:
-    """Return a place with its order among others, the best 0."""
+def _judged(quote: Wording, source: Wording, at: int) -> tuple[tuple[bool, bool, bool], Located] | None:
+    """Return a place with its order among others, the best first: with no value cut, with no word cut, exact."""
     end = at + len(quote.folded)
-    start_offset, end_offset = source.span(at, end)
-    lead = quote.span(0, 1)[0]
+    span = source.span(at, end)
+    before = span[0] - quote.span(0, 1)[0]
     inner = quote.text[1:-1].strip() if _MARKED.fullmatch(quote.text) else quote.text
-    exact = False
-    for printed in dict.fromkeys((quote.text, inner)):
-        begin = start_offset - lead + quote.text.find(printed)
-        if begin >= 0 and source.text.startswith(printed, begin):
-            start_offset, end_offset, exact = begin, begin + len(printed), True
-            break
-    state: PlaceState = "exact" if exact else "normalised"
+    begins = ((before + quote.text.find(printed), printed) for printed in (quote.text, inner))
+    exact = next(((b, b + len(text)) for b, text in begins if b >= 0 and source.text.startswith(text, b)), None)
     cuts = cuts_at(source, at, end)
-    if not cuts:
-        return (0 if exact else 1), Located(start_offset, end_offset, state)
-    if not any(cut.value for cut in cuts):
-        if len(quote) < _LEAST_CUT:
-            return None
-        return (2 if exact else 3), Located(start_offset, end_offset, state)
-    return 4, Located(start_offset, end_offset, "altered", what_is_cut(source, cuts, at, end))
+    changed = what_is_cut(source, cuts, at, end)
+    if cuts and not changed and len(quote) < _LEAST_CUT:
+        return None
+    state: PlaceState = "altered" if changed else "exact" if exact else "normalised"
+    return (bool(changed), bool(cuts), exact is None), Located(*(exact or span), state, changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +149,7 @@ def _cut_before(source: Wording, at: int) -> Cut | None:
     before = source.token(index - 1) if index else None
     if before is None:
         return None
-    of_number = token.kind == "number" and before.kind == "symbol" and before.spelling in "±≤≥<>≈≠~^-"
+    of_number = before.spelling in "±≤≥<>≈≠~^-"
     gap = source.text[source.span(before.start, before.end)[1] : source.span(token.start, token.end)[0]]
     negated = before.kind == "negation" and (token.soft or not gap.strip("*_ \t\r\n"))  # "not | open the cover"
     if of_number or negated or (token.soft and before.spelling == "/"):
@@ -180,7 +165,7 @@ def _cut_after(source: Wording, end: int) -> Cut | None:
     after = source.token(index + 1) if index + 1 < len(source) else None
     if after is None or token.kind not in ("number", "unit"):
         return None
-    if (token.kind == "unit" and after.kind == "unit") or after.spelling in ("-", "/", "^"):
+    if token.kind == after.kind == "unit" or after.spelling in ("-", "/", "^"):
         return Cut(token.start, after.end, value=True)
     return None
 
@@ -236,9 +221,7 @@ def _with_gaps(source: Wording, spans: Sequence[tuple[int, int]]) -> Located:
 
 _LONGEST_NEAR = 400  # words; beyond, a quote is found as printed or not at all
 _LEAST_EQUAL = 3  # words of a quote that is near
-_HYPHENATED = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1))  # words on either side
-_TRIED = 16  # places that are looked at more closely
-_MANY = 1000  # votes of a word that occurs once; of one that occurs n times, each place has 1/n of it
+_TRIED = 3  # places that are looked at more closely
 
 
 def nearest(quote: Wording, source: Wording) -> Located | None:
@@ -247,44 +230,28 @@ def nearest(quote: Wording, source: Wording) -> Located | None:
     `near`: at most one word in five (and always one) was changed, left out or added, and none of them is a number, a
     code, a unit, a sign or a negation. `altered`: one of them is, and at least six words in ten agree.
     """
-    length = len(quote)
-    if not 2 <= length <= _LONGEST_NEAR:
+    if len(quote) > _LONGEST_NEAR:
         return None
     found = [_compared(quote, source, diagonal) for diagonal in _diagonals(quote, source)]
-    ranked = sorted((each for each in found if each is not None), key=lambda each: each[:2])
-    return ranked[0][2] if ranked else None
-
-
-def _reach(length: int) -> int:
-    return 2 + length // 6
+    best = min(filter(None, found), key=lambda each: each[:2], default=None)
+    return best[2] if best else None
 
 
 def _diagonals(quote: Wording, source: Wording) -> list[int]:
-    """Return up to three differences of place (source less quote) at which most words agree, rare words first."""
-    votes: Counter[int] = Counter()
+    """Return a few differences of place (source less quote) at which most words agree, rare words first."""
+    votes: defaultdict[int, float] = defaultdict(float)
     for word, mine in quote.indexes.items():
         places = source.indexes.get(word, ())
-        for place in places:
-            for index in mine:
-                votes[place - index] += _MANY // len(places)
-    reach = _reach(len(quote))
-    best = nsmallest(_TRIED, votes, key=lambda d: (-votes[d], d))
-    ranked = sorted(best, key=lambda d: (-sum(votes[near] for near in range(d - reach, d + reach + 1)), d))
-    chosen: list[int] = []
-    for diagonal in ranked:
-        if all(abs(diagonal - other) > reach for other in chosen):
-            chosen.append(diagonal)
-        if len(chosen) == 3:
-            break
-    return chosen
+        for place, index in product(places, mine):
+            votes[place - index] += 1 / len(places)
+    return nsmallest(_TRIED, votes, key=lambda difference: (-votes[difference], difference))
 
 
 def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int, Located] | None:
     """Return the number of words that differ, their start, and the place; None where too many differ."""
     length = len(quote)
-    reach = _reach(length)
-    low, high = max(0, diagonal - reach), max(0, diagonal + length + reach + 1)
-    window = source.run(low, high)
+    most = max(3, length // 3)  # words that differ
+    window = source.run(diagonal - most, diagonal + length + most)
     matcher = SequenceMatcher(None, [t.key for t in quote.tokens], [t.key for t in window], autojunk=False)
     codes = matcher.get_opcodes()
     equal = sum(i2 - i1 for tag, i1, i2, _, _ in codes if tag == "equal")
@@ -313,7 +280,7 @@ def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int,
     changed = sum(max(len(said), len(printed)) for said, printed in pairs)
     value = bool(cut) or any(_changes_value(said, printed) for said, printed in pairs)
     near = not value and changed <= max(1, length // 5) and equal >= _LEAST_EQUAL
-    altered = value and changed <= max(3, length // 3) and equal * 10 >= length * 6
+    altered = value and changed <= most and equal * 10 >= length * 6
     if not (near or altered):
         return None
     return changed, first, Located(*source.span(first, last), "near" if near else "altered", tuple(differences))
@@ -322,15 +289,12 @@ def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int,
 def _unlike(
     said: Sequence[QuoteToken], printed: Sequence[QuoteToken]
 ) -> tuple[Sequence[QuoteToken], Sequence[QuoteToken]]:
-    """Return two runs without what is alike at their ends but for hyphens in words: "crosswise", "cross-wise"."""
-    alike = True
-    while alike and said and printed:
-        alike = False
-        for mine, theirs in _HYPHENATED:
-            if _joined(said[-mine:]) == _joined(printed[-theirs:]) is not None:
-                said, printed, alike = said[:-mine], printed[:-theirs], True
-            elif _joined(said[:mine]) == _joined(printed[:theirs]) is not None:
-                said, printed, alike = said[mine:], printed[theirs:], True
+    """Return two runs without what is alike at their ends but for a hyphen in a word: "crosswise", "cross-wise"."""
+    for mine, theirs in ((1, 2), (2, 1)):
+        if _joined(said[-mine:]) == _joined(printed[-theirs:]) is not None:
+            said, printed = said[:-mine], printed[:-theirs]
+        if _joined(said[:mine]) == _joined(printed[:theirs]) is not None:
+            said, printed = said[mine:], printed[theirs:]
     return said, printed
 
 
@@ -366,7 +330,7 @@ _SPELLING = (
     dict.fromkeys(map(ord, _DASHES), "-")
     | dict.fromkeys(map(ord, _APOSTROPHES), "'")
     | dict.fromkeys(map(ord, _INVISIBLE), "")
-    | {0x00BA: "°", 0x02DA: "°", 0x2044: "/", 0x0130: "I", 0x03C2: "σ", 0x22C5: "·", 0x2219: "·"}
+    | {0x00BA: "°", 0x02DA: "°", 0x2044: "/", 0x0130: "I", 0x22C5: "·", 0x2219: "·"}
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 # what powers stand behind: 10⁶, 2⁸, m², (a+b)²; after other words and numbers it is the mark of a note
@@ -379,7 +343,7 @@ _MARKUP = (
     r"|(?P<power><sup>(?=[-+]?\d)|\^\{(?=[-+]?\d))"
 )
 # A text in NFKC has few characters to look at one by one; any other may change at each that is not ASCII.
-_SPECIAL = re.compile(rf"{_MARKUP}|[{_DASHES}{_APOSTROPHES}{_INVISIBLE}\u00ba\u02da\u2044\u0130\u03c2\u22c5\u2219]")
+_SPECIAL = re.compile(rf"{_MARKUP}|[{_DASHES}{_APOSTROPHES}{_INVISIBLE}\u00ba\u02da\u2044\u0130\u22c5\u2219]")
 _SPECIAL_OR_NOT_ASCII = re.compile(rf"{_MARKUP}|[A-Za-z][\u0300-\u036f]+|[^\x00-\x7f][\u0300-\u036f\u3099\u309a]*|`")
 
 _TOKEN = re.compile(
@@ -394,7 +358,6 @@ _NO_UNITS = frozenset((
 _CASE_IS_VALUE = frozenset(("kb", "mb", "gb", "tb", "mg", "ms"))  # bits or bytes; milli or mega
 _SOFT_GAP = re.compile(r"[*_`~·]*(?:-[*_`~]*\s*)?")
 _LONGEST_UNIT = 5  # characters
-_UNIT_GAP = 8  # characters between a number and its unit
 _UNIT_JOINTS = frozenset(("", "·", "*", "-"))
 
 
@@ -418,7 +381,7 @@ class QuoteToken(NamedTuple):
         text = self.spelling
         if self.kind == "unit" and len(text) <= 3:
             return True
-        inner = len(text) <= 4 and text.isalpha() and text[1:] != text[1:].lower() and text != text.upper()
+        inner = len(text) <= 4 and text[1:] != text[1:].lower() and text != text.upper()
         return inner or text.lower() in _CASE_IS_VALUE
 
 
@@ -449,7 +412,7 @@ class Wording:
         """Return a word by its index, from 0."""
         if index not in self._tokens:
             first = index  # a unit is known by the word before it, which may be a unit itself: "kg·m/s"
-            while first and first - 1 not in self._tokens and self._near(first):
+            while first and first - 1 not in self._tokens and len(self._found[first][0]) <= _LONGEST_UNIT:
                 first -= 1
             for each in range(first, index + 1):
                 self._tokens[each] = self._made(each)
@@ -458,7 +421,7 @@ class Wording:
     def _made(self, index: int) -> QuoteToken:
         spelling, start, group = self._found[index]
         gap = self._normal[self._end(index - 1) : start] if index else ""
-        kind = _kind(spelling, group, gap, self._tokens.get(index - 1) if index and self._near(index) else None)
+        kind = _kind(spelling, group, gap, self._tokens.get(index - 1))
         soft = index == 0 or _soft(self._found[index - 1][0], spelling, gap)
         place = self.borders[index]
         return QuoteToken(place, place + len(spelling), spelling, kind, soft)
@@ -496,11 +459,6 @@ class Wording:
     def _end(self, index: int) -> int:
         spelling, start, _ = self._found[index]
         return start + len(spelling)
-
-    def _near(self, index: int) -> bool:
-        """Say whether the word may be the unit of the word before it."""
-        last = self._end(index - 1)
-        return len(self._found[index][0]) <= _LONGEST_UNIT and self._found[index][1] - last <= _UNIT_GAP
 
 
 def _folded(text: str) -> str:
