@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from catena.formatting import Fidelity, FidelityOptions, FidelityReport, align, fidelity, markdown_words, source_words
 from catena.formatting.fidelity_check import Fault, PageFidelity, wholesale
+from catena.formatting.fidelity_excuses import unread_across
 
 SOURCE, _answer = cases_of("cases_fidelity.txt")[0].values
 ANSWER = f"{_answer}\n"
@@ -111,6 +112,35 @@ def test_running_lines_may_be_dropped_and_kept() -> None:
     assert "omission" in kinds(ANSWER + "\n| Inlet valve | 74 N·m | 881 h |\n", SOURCE + rows)
 
 
+LONG = "a line of twelve words that is printed over each new page"
+
+
+@pytest.mark.parametrize(
+    ("heads", "kept", "lines", "running"),
+    [
+        (["Pump manual"] * 2, 0, 7, True),
+        (["Pump manual"] * 2, 0, 6, False),  # too near
+        (["Pump manual"] * 2, 1, 9, False),
+        (["Pump manual"] * 3, 1, 9, True),
+        (["Pump manual"] * 4, 2, 9, False),
+        (["Pump manual 7", "Pump manual 8"], 0, 9, True),
+        (["7 Pump manual 8", "8 Pump manual 4"], 0, 9, True),
+        (["Pump manual 8", "Pump manual 7"], 0, 9, False),  # counts down
+        (["Pump manual 7", "Pump manual"], 0, 9, False),
+        (["- 7", "| 8"], 0, 9, True),
+        (["7"] * 3, 0, 9, False),  # a value
+        ([LONG] * 2, 0, 9, True),
+        ([f"{LONG} again"] * 2, 0, 9, False),
+    ],
+)
+def test_a_line_runs_that_is_dropped_from_all_pages_or_all_but_one(heads, kept, lines, running) -> None:
+    body = iter(f"Part {one}{other} is here." for one in "abcdefghi" for other in "abcdefghi")
+    pages = [(head, [next(body) for _ in range(lines)]) for head in heads]
+    source = "\n".join("\n".join([head, *page]) for head, page in pages)
+    answer = "\n".join("\n".join([head] * (n < kept) + page) for n, (head, page) in enumerate(pages))
+    assert fidelity(source, answer).faithful is running
+
+
 CAPTION = "Table 3. Limits of the valves\n"
 CELLS = [["Part", "Limit", "Interval"], ["Inlet valve", "73 N·m", "880 h"], ["Outlet valve", "6 N·m", "614 h"]]
 CELLS.append(["Drive shaft", "29 N·m", "593 h"])
@@ -139,6 +169,20 @@ def test_columns_that_were_read_across_may_be_put_in_order() -> None:
     down = " ".join(left) + "\n\n" + " ".join(right)
     assert fidelity(across, down).faults == ()
     assert "order" in kinds(" ".join(right) + "\n\n" + " ".join(left), "\n".join(left + right))
+    lines = across.split("\n")
+    odd = [*lines[:5], "Nothing of this is said.", *lines[5:]]  # goes to the column after the one before it
+    for printed, order in (
+        (lines[:6], [0, 2, 4, 1, 3, 5]),
+        (["All of it", *lines, "and so on."], [0, 1, 3, 5, 7, 2, 4, 6, 8, 9]),
+        (["Oil.", "Dry.", *lines, "Oil.", "Dry."], [0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]),
+        (odd, [0, 2, 4, 7, 1, 3, 5, 6, 8]),
+    ):
+        made = " ".join(printed[place] for place in order if not printed[place].startswith("Nothing"))
+        read = unread_across(source_words("\n".join(printed)), markdown_words(made))
+        assert read is not None
+        assert [line.text for line in read.lines] == [printed[place] for place in order]
+    for printed, made in ((lines[:4], left[:2] + right[:2]), (left + right, right + left), (left, left)):
+        assert unread_across(source_words("\n".join(printed)), markdown_words(" ".join(made))) is None
 
 
 def test_a_corrected_word_is_let_pass_another_word_is_not() -> None:
@@ -159,7 +203,73 @@ def test_what_is_changed_lost_or_added_is_a_fault(one: str, other: str, kind: st
         source, answer = SOURCE, ANSWER
     assert fidelity(source, answer).faithful
     assert one in answer
-    assert kind in kinds(answer.replace(one, other, 1), source)
+    assert kinds(answer.replace(one, other, 1), source) == {kind}
+
+
+HEADED = "Part Limit / Valve 3 mm / Part Limit {} / Shaft 4 mm"
+ROWS_OF_TWO = "| Part | Limit | / |-|-| / | Valve | 3 mm | / | Shaft | 4 mm |"
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "faults"),  # " / " ends a line
+    [
+        ("Fit the the filter", "Fit the filter", ""),
+        ("Use 5 5 mm bolts", "Use 5 mm bolts", "omission: '5'"),
+        ("filter the old filter", "the old filter", "omission: 'filter'"),
+        ("Fit the the new filter", "Fit the old filter", "changed-word: 'the new' → 'old'"),
+        ("Set 5-10 mm on the inter- / nal dial", "Set 5 10 mm on the internal dial", "omission: '-'"),
+        ("Chapter 3 Safety / Oil it", "# 3 Safety / Oil it", ""),
+        ("See chapter 3 first", "See 3 first", "omission: 'chapter'"),
+        ("See / Chapter / Valves", "See / Valves", "omission: 'Chapter'"),
+        ("3 Safety / Oil it", "# Page 3 Safety / Oil it", "invention: 'Page'"),
+        ("2. Open it / 3. Close it", "2. Open it / 1. Close it", ""),
+        ("b) Open it", "2. Open it", ""),
+        ("2. Open it up now", "4. Open it up now", "invention: '4'"),
+        ("Open it / Close it", "1. Open it / 2. Close it", ""),
+        ("1. Open it", "- Open it", ""),
+        ("1. Open it", "Open it", "omission: '1'"),
+        (HEADED.format("(continued)"), ROWS_OF_TWO, ""),
+        (HEADED.format("(see below)"), ROWS_OF_TWO, ""),
+        (HEADED.format("(part 2)"), ROWS_OF_TWO, "omission: 'Limit part 2'"),
+        (HEADED.format("of all valves"), ROWS_OF_TWO, "omission: 'Limit of all valves'"),
+        (HEADED.replace("Part Limit {}", "Valve 3 mm"), ROWS_OF_TWO, "omission: 'Valve 3 mm'"),
+        (HEADED.replace("Part Limit {}", "Limit"), ROWS_OF_TWO, "omission: 'Limit'"),
+        ("Table 3. Limits / Oil it / Table 3. Limits (continued)", "Table 3. Limits / Oil it", ""),
+        ("Fit the gaskt covre plaet well", "Fit the gasket cover plate well", ""),
+        (
+            "Fit the gaskt covre plaet vavle well",
+            "Fit the gasket cover plate valve well",
+            "changed-word: 'gaskt covre plaet vavle' → 'gasket cover plate valve'",
+        ),
+        ("Fit the boxes", "Fit the boxs", "changed-word: 'boxes' → 'boxs'"),
+        ("Set A b c d e f here", "Set u v w x y z here", "changed-word: 'A b c d e f' → 'u v w x y z'"),
+        (
+            "Set A b c d e f g here",
+            "Set u v w x y z here",
+            "omission: 'A b c d e f g' invention: 'u v w x y z'",
+        ),
+        ("Fit here one two", "Fit here", "omission: 'one two'"),
+        ("Fit here one two three", "Fit here", "truncation: 'one two three'"),
+        ("Fit it here one two three", "Fit it here so well", "changed-word: 'one two three' → 'so well'"),
+        ("mm 30 mm", "mm 30 MM", "changed-value: mm → MM"),
+        ("mm 30 MM", "mm 30 mm", "changed-value: MM → mm"),
+        ("mm of 30", "MM of 30", ""),
+        ("FIT 30 MM", "Fit 30 mm", ""),
+        ("Fit 30 mm", "# Fit 30 MM", ""),
+        (f"Fit {'a' * 39} {'b' * 40} now", "Fit now", f"omission: '{'a' * 39} {'b' * 40}'"),
+        (f"Fit {'a' * 40} {'b' * 40} now", "Fit now", f"omission: '{'a' * 40} {'b' * 38}…'"),
+        ("3 Safety / Read this / Oil it", "# 4 Safety / Read this / Oil it", "changed-value: '3' → '4'"),
+        ("Safety / Read this / Dust / Oil it", "# 4 Safety / Read this / # 5 Dust / Oil it", ""),
+        ("Page 3 / Safety", "# 4 Safety", ""),
+        ("Oil it daily", f"# {'Newest ' * 8} / Oil it daily", ""),
+        ("Oil it daily", f"# 4 {'Newest ' * 8} / Oil it daily", ""),
+        ("Oil it daily", f"# {'Newest ' * 9} / Oil it daily", f"repetition: '{' '.join(['Newest'] * 9)}'"),
+        ("Oil it daily", "# New oil / # Old / # Bad / Oil it daily", "invention: 'Bad'"),
+    ],
+)
+def test_what_is_let_pass_and_what_is_named(source: str, answer: str, faults: str) -> None:
+    found = fidelity(source.replace(" / ", "\n"), answer.replace(" / ", "\n")).faults
+    assert " ".join(f"{fault.kind}: {fault.detail}" for fault in found) == faults
 
 
 def exchanged(text: str, one: str, other: str) -> str:
