@@ -15,6 +15,7 @@ import pytest
 from case_files import cases_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rapidfuzz.distance import LCSseq
 
 from catena import Services
 from catena.effects import Complete, Completion, Journal, Price, Tariff, approximate_tokens, arun, plan, run, together
@@ -31,6 +32,7 @@ from catena.formatting import (
     source_of,
     window_count,
 )
+from catena.formatting.fidelity_alignment import _in_order
 from catena.formatting.llm_markdown import draft, heading_lines, markdown_of, with_levels
 from catena.formatting.source import NoBorder, Stretch, piece_of, stitch, windows_of
 from catena.model import Document, MissingServiceError, Parsed, ServiceError
@@ -478,6 +480,9 @@ def keys(text: str) -> list[str]:
     return atom_keys(text, tuple(atoms_of(text)))
 
 
+FAR = " ".join(f"p{n}" for n in range(80))
+
+
 @pytest.mark.parametrize(
     ("source", "target", "places"),
     [
@@ -489,10 +494,58 @@ def keys(text: str) -> list[str]:
         ("", "a", [-1]),
         ("a", "", []),
         ("ﬁt ÄHNLICH", "fit ähnlich", [0, 1]),
+        ("w p q r w s t u", "p q r s t u w", [1, 2, 3, 5, 6, 7, 4]),  # the nearest of two
+        ("inter val x", "interval x", [0, 2]),
+        ("interval x", "inter val x", [0, 0, 1]),
+        ("in out x in out", "inout x inout", [0, 2, 3]),
+        ("ba ba c", "b a b a c", [0, 0, 1, 1, 2]),
+        ("a b c d e", "abcd e", [0, 4]),
+        ("a b c d e f", "abcde f", [-1, 5]),  # more than four words became none
+        ("a m 2 b", "a m2 b", [0, 1, 3]),
+        ("a m 22 b", "a m22 b", [0, -1, 3]),  # values are not joined
+        ("a 2 3 b", "a 23 b", [0, -1, 3]),
+        ("a 2 m b", "a 2m b", [0, -1, 3]),
+        (f"w {FAR}", f"{FAR} w", [*range(1, 81), 0]),
+        (f"w {FAR} q", f"{FAR} q w", [*range(1, 82), -1]),  # too far away
     ],
-)
+)  # fmt: skip
 def test_words_and_their_counterparts(source, target, places):
     assert align(keys(source), keys(target)).here == places
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "missing"),
+    [
+        ("x | the pump a | the pump b", "x the pump b", "the pump a"),  # not "pump a the"
+        ("x | the pump a b | the pump b b", "x the pump b b", "the pump a b"),
+        ("x a | b a | c", "x a c", "b a"),
+        ("x | y a b a c", "x y a c", "b a"),  # it begins no line
+        (f"x | {'p ' * 16}a | {'p ' * 16}b", f"x {'p ' * 16}b", f"{'p ' * 16}a"),
+        (f"x | {'p ' * 17}a | {'p ' * 17}b", f"x {'p ' * 17}b", f"a {'p ' * 17}"),  # too long
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_a_line_where_it_may_be_one(source, target, missing):
+    lines = [line.split() for line in source.split("|")]
+    words = [word for line in lines for word in line]
+    there = align(words, target.split(), {sum(map(len, lines[:n])) for n in range(len(lines))}).there
+    assert " ".join(word for word, place in zip(words, there, strict=True) if place < 0) == missing.strip()
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=60), st.lists(st.sampled_from("abcd"), max_size=60))
+def test_of_short_texts_the_longest_common_words_are_matched(source, target):
+    pairs = sorted(_in_order(source, target))
+    assert len(pairs) == LCSseq.similarity(source, target)
+    assert all(source[one] == target[other] for one, other in pairs)
+    assert all(one < after and other < then for (one, other), (after, then) in pairwise(pairs))
+
+
+@given(st.permutations(range(90)), st.integers(0, 80))
+def test_of_long_texts_runs_that_both_have_once_are_matched(order, at):
+    source = [f"w{n}" for n in range(90)]
+    target = [*source[:at], *(f"x{n}" for n in order), *source[at + 10 :]]
+    assert sorted(_in_order(source, target)) == [(n, n if n < at else n + 80) for n in range(90) if not at <= n < at + 10]
+    twice = [*source[:30], "z", *source[30:60], *source[:30]]
+    assert len(list(_in_order([*twice, "y"], ["y", *twice]))) == 91
 
 
 @pytest.mark.parametrize(
