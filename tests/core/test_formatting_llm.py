@@ -543,7 +543,9 @@ def test_of_short_texts_the_longest_common_words_are_matched(source, target):
 def test_of_long_texts_runs_that_both_have_once_are_matched(order, at):
     source = [f"w{n}" for n in range(90)]
     target = [*source[:at], *(f"x{n}" for n in order), *source[at + 10 :]]
-    assert sorted(_in_order(source, target)) == [(n, n if n < at else n + 80) for n in range(90) if not at <= n < at + 10]
+    assert sorted(_in_order(source, target)) == [
+        (n, n if n < at else n + 80) for n in range(90) if not at <= n < at + 10
+    ]
     twice = [*source[:30], "z", *source[30:60], *source[:30]]
     assert len(list(_in_order([*twice, "y"], ["y", *twice]))) == 91
 

@@ -44,7 +44,13 @@ def test_words_that_are_no_numbers_of_headings(text) -> None:
 
 
 def test_a_number_without_a_title_is_none_and_may_be_a_label() -> None:
-    assert [atx_title(rest) for rest in (" Use ## ", "Use \t#", "C#", "##", "C #x")] == ["Use", "Use", "C#", "", "C #x"]
+    assert [atx_title(rest) for rest in (" Use ## ", "Use \t#", "C#", "##", "C #x")] == [
+        "Use",
+        "Use",
+        "C#",
+        "",
+        "C #x",
+    ]
     assert numbered_title("Use") == ((), 0, ("use",))
     assert numbering("3.2.1") is numbering("Kapitel 3") is None
     assert all(map(is_label, ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章")))

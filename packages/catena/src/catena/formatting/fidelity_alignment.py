@@ -264,7 +264,9 @@ def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]
         places = pairs.get(pair, deque())
         while places and aligned.there[places[0]] >= 0:
             places.popleft()
-        run = max((_left(aligned, source, answer, one, other) for one in islice(places, _PLACES)), key=len, default=[])
+        run = max(
+            (_left(aligned, source, answer, one, other) for one in islice(places, _PLACES)), key=len, default=[]
+        )
         for place, index in run if len(run) > 1 else ():
             aligned.match(place, index, moved=True)
 
@@ -274,7 +276,9 @@ def _left(
 ) -> list[tuple[int, int]]:
     """Return the equal words from two places on that are left on both sides."""
     both = zip(range(one, len(source)), range(other, len(answer)), strict=False)
-    return list(takewhile(lambda p: aligned.there[p[0]] < 0 > aligned.here[p[1]] and source[p[0]] == answer[p[1]], both))
+    return list(
+        takewhile(lambda p: aligned.there[p[0]] < 0 > aligned.here[p[1]] and source[p[0]] == answer[p[1]], both)
+    )
 
 
 def _find_moved_singles(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> None:
