@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,31 +170,7 @@ def test_a_value_of_the_kind_that_is_asked_for_may_be_in_a_few_others() -> None:
     assert [read(dict, text) for text in written] == [{"a": 1}, None, None, {"b": 2}, {"a": 1}]
 
 
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        ("Keywords: seal", "seal"),
-        ("Keywords:\nseal, pump", "seal pump"),
-        ("Terms:\nseal\npump", "seal pump"),
-        ("seal:\npump", ""),
-        ("What?\nWhy?", "What? Why?"),
-        ("a b c d e f; g", "a+b+c+d+e+f g"),
-        ("a b c d e f g; h", ""),
-        (f"{'x' * 119}; y", f"{'x' * 119} y"),
-        (f"{'x' * 120}; y", ""),
-        ("seal", ""),
-        ("Sure: seal, pump", ""),
-        ('["seal", 5, true, null]', "seal 5"),
-        ("[true, 5]", ""),
-        ('{"seal": "ring", "pump": 5}', "seal ring pump 5"),
-        ('{"keyword": "seal", "why": "old"}', "seal"),
-        ('{"keywords": "seal, pump"}', "seal pump"),
-        ('{"a": {"b": ["seal"]}, "c": "x"}', "seal"),
-        ('{"a": {"b": "seal"}, "c": "x"}', "b seal"),
-        ('[[["seal"]], {"x": ["pump"]}]', "seal pump"),
-        ('{"rejected": ["x"]}', "x"),
-    ],
-)
+@pytest.mark.parametrize(("text", "items"), rows_of("cases_items.txt"))
 def test_terms_are_items_where_they_are_short_and_no_talk(text, items):
     if items:
         assert [item.replace(" ", "+") for item in read_items(text)] == items.split()
@@ -202,18 +179,7 @@ def test_terms_are_items_where_they_are_short_and_no_talk(text, items):
             read_items(text)
 
 
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        ("**The seal**", "The seal"), ("**a** and **b**", "**a** and **b**"), ("<answer>The seal</answer>", "The seal"),
-        ("<a>x</b>", "<a>x</b>"), ("'\"The seal\"'", "The seal"), ("****", "****"), ("Here is it:\nThe seal", "The seal"),
-        ("The seal:\nit is", "The seal:\nit is"), ("The seal.\n\n(Let me know if it helps.)", "The seal."),
-        ("The seal.\n\nLet it dry.", "The seal.\n\nLet it dry."), ("**Answer:** The seal", "The seal"),
-        ('{"a": "The seal"}', "The seal"), ('["The", "seal"]', "The seal"), ('"The seal"', "The seal"),
-        ("```json\na\n```\nb\n```\nc\n```", "```json\na\n```\nb\n```\nc\n```"), ("```\n[1]", "```\n[1]"),
-        ("```text\nThe seal", "The seal"), ("~~~~\nThe seal\n~~~~", "The seal"), ('["The", "seal"] or', '["The", "seal"] or'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reply", "said"), rows_of("cases_around.txt"))
 def test_what_is_around_a_text_is_taken_off(reply, said):
     assert plain(reply) == said
 

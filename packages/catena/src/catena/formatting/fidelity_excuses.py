@@ -122,10 +122,9 @@ def small_marks(
         replaced = {source.words[i].key for i in lost if source.words[i].marker}
         for i in new:
             word = answer.words[i]
-            item = word.marker and answer.lines[word.line].kind == "item"
-            if word.key == "-" and aligned.here[i - 1] in broken:
-                come.add(i)
-            elif item and (word.key == "1" or not _DIGITS.search("".join(replaced))):
+            free = word.key == "1" or not _DIGITS.search("".join(replaced))
+            item = word.marker and free and answer.lines[word.line].kind == "item"
+            if item or (word.key == "-" and aligned.here[i - 1] in broken):
                 come.add(i)
     return frozenset(gone), frozenset(come)
 

@@ -128,10 +128,10 @@ def _guessed(data: bytes) -> Decoded:
     for sample in _samples(data):
         readings |= _readings(sample)
     ranked = sorted(readings, key=lambda name: (-readings[name], _KNOWN.index(name)))
-    for name, rival in pairwise([*ranked, ""]):
+    for name, second in pairwise([*ranked, ""]):
         if text := _decodes(data, name):
-            is_near = readings[name] - readings.get(rival, -inf) < MARGIN
-            rival = rival if is_near else _also_read(data, text, name)
+            is_near = readings[name] - readings.get(second, -inf) < MARGIN
+            rival = second if is_near else _also_read(data, text, name)
             return Decoded(text, _told(name), _doubt(name, readings[name], rival))
     return Decoded(data.decode("latin-1"), "latin-1", _doubt("latin-1", 0.0, ""))
 
