@@ -90,13 +90,6 @@ def test_ligatures_quotes_and_wide_forms_are_no_differences_and_a_new_title_is_l
     assert (found.invented, found.precision < 1) == (("Delivery",), True)
 
 
-def test_titles_are_let_pass_only_so_often_so_long_and_without_values() -> None:
-    long = "Some title of rather more words than any short title has"
-    for titles in (["Alpha", "Bravo", "Charlie"], [long], ["Torque of 85 bar"]):
-        marked = "".join(f"## {title}\n\n" for title in titles)
-        assert "invention" in kinds(ANSWER.replace("The valves are", f"{marked}The valves are"))
-
-
 def test_an_inferred_heading_number_must_go_on_with_those_before() -> None:
     source = "3 Safety\nRead this.\nDust\nWear a mask."
     assert kinds("# 3 Safety\n\nRead this.\n\n## 3.1 Dust\n\nWear a mask.", source) == set()
@@ -119,34 +112,12 @@ def test_running_lines_may_be_dropped_and_kept() -> None:
     assert "omission" in kinds(ANSWER + "\n| Inlet valve | 74 N·m | 881 h |\n", SOURCE + rows)
 
 
-LONG = "a line of twelve words that is printed over each new page"
-
-
-@pytest.mark.parametrize(
-    ("heads", "kept", "lines", "running"),
-    [
-        (["Pump manual"] * 2, 0, 7, True),
-        (["Pump manual"] * 2, 0, 6, False),  # too near
-        (["Pump manual"] * 2, 1, 9, False),
-        (["Pump manual", "Valve manual"], 0, 9, False),
-        (["Manual one", "Manual two"], 0, 9, False),
-        (["Pump manual"] * 3, 1, 9, True),
-        (["Pump manual"] * 4, 2, 9, False),
-        (["Pump manual 7", "Pump manual 8"], 0, 9, True),
-        (["7 Pump manual 8", "8 Pump manual 4"], 0, 9, True),
-        (["Pump manual 8", "Pump manual 7"], 0, 9, False),  # counts down
-        (["Pump manual 7", "Pump manual"], 0, 9, False),
-        (["- 7", "| 8"], 0, 9, True),
-        (["7"] * 3, 0, 9, False),  # a value
-        ([LONG] * 2, 0, 9, True),
-        ([f"{LONG} again"] * 2, 0, 9, False),
-    ],
-)
+@pytest.mark.parametrize(("heads", "kept", "lines", "running"), rows_of("cases_running_lines.txt"))
 def test_a_line_runs_that_is_dropped_from_all_pages_or_all_but_one(heads, kept, lines, running) -> None:
     body = iter(f"Part {one}{other} is here." for one in "abcdefghi" for other in "abcdefghi")
     pages = [(head, [next(body) for _ in range(lines)]) for head in heads]
     source = "\n".join("\n".join([head, *page]) for head, page in pages)
-    answer = "\n".join("\n".join([head] * (n < kept) + page) for n, (head, page) in enumerate(pages))
+    answer = "\n".join("\n".join([*[head] * (n < kept), *page]) for n, (head, page) in enumerate(pages))
     assert fidelity(source, answer).faithful is running
 
 
@@ -194,9 +165,7 @@ def test_columns_that_were_read_across_may_be_put_in_order() -> None:
         assert unread_across(source_words("\n".join(printed)), markdown_words(" ".join(made))) is None
 
 
-def test_a_corrected_word_is_let_pass_another_word_is_not() -> None:
-    assert fidelity(SOURCE.replace("certificates", "cerificates"), ANSWER).faults == ()
-    assert kinds(ANSWER.replace("certificates", "invoices")) == {"changed-word"}
+def test_words_may_be_let_pass_but_no_values() -> None:
     assert fidelity(SOURCE, ANSWER.replace("certificates", "invoices"), FidelityOptions(stray_words=1)).faithful
     assert not fidelity(SOURCE, ANSWER.replace("12 mA", "13 mA"), FidelityOptions(stray_words=9)).faithful
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from case_files import cases_of
+from case_files import cases_of, rows_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq
@@ -480,37 +480,14 @@ def keys(text: str) -> list[str]:
     return atom_keys(text, tuple(atoms_of(text)))
 
 
-FAR = " ".join(f"p{n}" for n in range(80))
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "places"),
-    [
-        ("a b c d", "a b c d", [0, 1, 2, 3]),
-        ("a b c d", "a x c d", [0, -1, 2, 3]),
-        ("a b c d e f g h", "a b f g h", [0, 1, 5, 6, 7]),
-        ("a b c", "z a b c", [-1, 0, 1, 2]),
-        ("p q r s t u v", "s t u v p q r", [3, 4, 5, 6, 0, 1, 2]),  # moved words are found, too
-        ("", "a", [-1]),
-        ("a", "", []),
-        ("ﬁt ÄHNLICH", "fit ähnlich", [0, 1]),
-        ("w p q r w s t u", "p q r s t u w", [1, 2, 3, 5, 6, 7, 4]),  # the nearest of two
-        ("inter val x", "interval x", [0, 2]),
-        ("interval x", "inter val x", [0, 0, 1]),
-        ("in out x in out", "inout x inout", [0, 2, 3]),
-        ("ba ba c", "b a b a c", [0, 0, 1, 1, 2]),
-        ("a b c d e", "abcd e", [0, 4]),
-        ("a b c d e f", "abcde f", [-1, 5]),  # more than four words became none
-        ("a m 2 b", "a m2 b", [0, 1, 3]),
-        ("a m 22 b", "a m22 b", [0, -1, 3]),  # values are not joined
-        ("a 2 3 b", "a 23 b", [0, -1, 3]),
-        ("a 2 m b", "a 2m b", [0, -1, 3]),
-        (f"w {FAR}", f"{FAR} w", [*range(1, 81), 0]),
-        (f"w {FAR} q", f"{FAR} q w", [*range(1, 82), -1]),  # too far away
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "target", "places"), rows_of("cases_words_matched.txt"))
 def test_words_and_their_counterparts(source, target, places):
-    assert align(keys(source), keys(target)).here == places
+    assert align(keys(source), keys(target)).here == list(places)
+
+
+def test_a_single_word_is_looked_for_within_80_words():
+    far = [f"p{n}" for n in range(81)]
+    assert [align(["w", *far[:n]], [*far[:n], "w"]).here[-1] for n in (80, 81)] == [0, -1]
 
 
 @pytest.mark.parametrize(
