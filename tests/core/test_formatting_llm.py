@@ -527,17 +527,7 @@ def test_of_long_texts_runs_that_both_have_once_are_matched(order, at):
     assert len(list(_in_order([*twice, "y"], ["y", *twice]))) == 91
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "moved"),
-    [
-        ("s p q v", "v p q s", "v p q s"),
-        ("q w p x", "x q w r", "x"),  # at the beginning
-        ("p q u t r", "r q u t p", "r p"),  # three words
-        ("t u q t", "t s u q r", ""),  # with a match before them, or behind
-        ("q s q p q", "q q p c s", "s"),
-        ("s p v r v t r", "t r v r v s p", "t v s p"),
-    ],
-)
+@pytest.mark.parametrize(("source", "target", "moved"), rows_of("cases_words_moved.txt"))
 def test_one_or_two_words_alone_among_moved_ones_are_moved(source, target, moved):
     aligned = align(source.split(), target.split())
     assert [word for word, is_moved in zip(target.split(), aligned.moved, strict=True) if is_moved] == moved.split()

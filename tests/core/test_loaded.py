@@ -5,39 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.model import ParameterError
-from catena.text import MARKDOWN, PAGE_BREAK, PLAIN, joined_pages, media_type_of
+from catena.text import PAGE_BREAK, PLAIN, joined_pages, media_type_of
 from catena.text.loaded import page_of, source_of, starts_of_page
 
 
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ({}, MARKDOWN),
-        ({"source": "a/notes.MD"}, MARKDOWN),
-        ({"source": r"C:\a\notes.TXT"}, PLAIN),
-        ({"source": "https://example.org/a.html?x=1.md#y"}, PLAIN),
-        ({"source": "https://example.org/docs"}, MARKDOWN),
-        ({"source": "https://["}, MARKDOWN),
-        ({"file_path": "/a/b.pdf"}, PLAIN),
-        ({"file_name": "b.pdf", "file_type": "application/pdf"}, PLAIN),
-        ({"source": "b.pdf", "media_type": "text/markdown"}, MARKDOWN),
-        ({"source": "b.md", "mime_type": "text/plain; charset=utf-8"}, PLAIN),
-        ({"source": "b.md", "file_type": "application/octet-stream"}, MARKDOWN),
-        ({"content_type": "article", "source": 7}, MARKDOWN),
-        ({"media_type": ["text/plain"]}, MARKDOWN),
-        ({"source": "/tmp/upload_1", "page": 0}, PLAIN),
-        ({"source": "https://arxiv.org/pdf/2402.01767", "total_pages": 12}, PLAIN),
-        ({"file_name": "upload_1", "page_label": "iv"}, PLAIN),
-        ({"source": "notes.md", "page": 4}, MARKDOWN),
-        ({"source": "notes.md", "file_path": "a.pdf"}, PLAIN),
-        ({"source": "b.pdf", "content_type": "text/x-markdown"}, MARKDOWN),
-        ({"source": "b.md", "media_type": "markdown", "file_type": "application/json"}, PLAIN),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "expected"), rows_of("cases_media_types.txt"))
 def test_the_media_type_follows_from_what_metadata_say(metadata: dict[str, Any], expected: str) -> None:
     assert media_type_of(metadata) == expected
 
