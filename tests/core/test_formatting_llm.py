@@ -12,9 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from case_files import cases_of
+from case_files import cases_of, rows_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rapidfuzz.distance import LCSseq
 
 from catena import Services
 from catena.effects import Complete, Completion, Journal, Price, Tariff, approximate_tokens, arun, plan, run, together
@@ -31,6 +32,7 @@ from catena.formatting import (
     source_of,
     window_count,
 )
+from catena.formatting.fidelity_alignment import _in_order
 from catena.formatting.llm_markdown import draft, heading_lines, markdown_of, with_levels
 from catena.formatting.source import NoBorder, Stretch, piece_of, stitch, windows_of
 from catena.model import Document, MissingServiceError, Parsed, ServiceError
@@ -478,34 +480,54 @@ def keys(text: str) -> list[str]:
     return atom_keys(text, tuple(atoms_of(text)))
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "places"),
-    [
-        ("a b c d", "a b c d", [0, 1, 2, 3]),
-        ("a b c d", "a x c d", [0, -1, 2, 3]),
-        ("a b c d e f g h", "a b f g h", [0, 1, 5, 6, 7]),
-        ("a b c", "z a b c", [-1, 0, 1, 2]),
-        ("p q r s t u v", "s t u v p q r", [3, 4, 5, 6, 0, 1, 2]),  # moved words are found, too
-        ("", "a", [-1]),
-        ("a", "", []),
-        ("ﬁt ÄHNLICH", "fit ähnlich", [0, 1]),
-    ],
-)
+@pytest.mark.parametrize(("source", "target", "places"), rows_of("cases_words_matched.txt"))
 def test_words_and_their_counterparts(source, target, places):
-    assert align(keys(source), keys(target)).here == places
+    assert align(keys(source), keys(target)).here == list(places)
+
+
+def test_a_single_word_is_looked_for_within_80_words():
+    far = [f"p{n}" for n in range(81)]
+    assert [align(["w", *far[:n]], [*far[:n], "w"]).here[-1] for n in (80, 81)] == [0, -1]
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "moved"),
+    ("source", "target", "missing"),
     [
-        ("s p q v", "v p q s", "v p q s"),
-        ("q w p x", "x q w r", "x"),  # at the beginning
-        ("p q u t r", "r q u t p", "r p"),  # three words
-        ("t u q t", "t s u q r", ""),  # with a match before them, or behind
-        ("q s q p q", "q q p c s", "s"),
-        ("s p v r v t r", "t r v r v s p", "t v s p"),
+        ("x | the pump a | the pump b", "x the pump b", "the pump a"),  # not "pump a the"
+        ("x | the pump a b | the pump b b", "x the pump b b", "the pump a b"),
+        ("x a | b a | c", "x a c", "b a"),
+        ("x | y a b a c", "x y a c", "b a"),  # it begins no line
+        (f"x | {'p ' * 16}a | {'p ' * 16}b", f"x {'p ' * 16}b", f"{'p ' * 16}a"),
+        (f"x | {'p ' * 17}a | {'p ' * 17}b", f"x {'p ' * 17}b", f"a {'p ' * 17}"),  # too long
     ],
-)
+)  # fmt: skip
+def test_what_is_missing_is_a_line_where_it_may_be_one(source, target, missing):
+    lines = [line.split() for line in source.split("|")]
+    words = [word for line in lines for word in line]
+    there = align(words, target.split(), {sum(map(len, lines[:n])) for n in range(len(lines))}).there
+    assert " ".join(word for word, place in zip(words, there, strict=True) if place < 0) == missing.strip()
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=60), st.lists(st.sampled_from("abcd"), max_size=60))
+def test_of_short_texts_the_longest_common_words_are_matched(source, target):
+    pairs = sorted(_in_order(source, target))
+    assert len(pairs) == LCSseq.similarity(source, target)
+    assert all(source[one] == target[other] for one, other in pairs)
+    assert all(one < after and other < then for (one, other), (after, then) in pairwise(pairs))
+
+
+@given(st.permutations(range(90)), st.integers(0, 80))
+def test_of_long_texts_runs_that_both_have_once_are_matched(order, at):
+    source = [f"w{n}" for n in range(90)]
+    target = [*source[:at], *(f"x{n}" for n in order), *source[at + 10 :]]
+    assert sorted(_in_order(source, target)) == [
+        (n, n if n < at else n + 80) for n in range(90) if not at <= n < at + 10
+    ]
+    twice = [*source[:30], "z", *source[30:60], *source[:30]]
+    assert len(list(_in_order([*twice, "y"], ["y", *twice]))) == 91
+
+
+@pytest.mark.parametrize(("source", "target", "moved"), rows_of("cases_words_moved.txt"))
 def test_one_or_two_words_alone_among_moved_ones_are_moved(source, target, moved):
     aligned = align(source.split(), target.split())
     assert [word for word, is_moved in zip(target.split(), aligned.moved, strict=True) if is_moved] == moved.split()

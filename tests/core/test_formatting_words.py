@@ -22,7 +22,7 @@ from catena.formatting.styled_lines import (
     short_leader,
     title_keys,
 )
-from catena.text.headings import numbered_title, roman
+from catena.text.headings import atx_title, numbered_title, roman
 
 
 @pytest.mark.parametrize(("text", "number", "depth", "title"), cases_of("cases_heading_numbers.txt"))
@@ -44,6 +44,14 @@ def test_words_that_are_no_numbers_of_headings(text) -> None:
 
 
 def test_a_number_without_a_title_is_none_and_may_be_a_label() -> None:
+    assert [atx_title(rest) for rest in (" Use ## ", "Use \t#", "C#", "##", "C #x")] == [
+        "Use",
+        "Use",
+        "C#",
+        "",
+        "C #x",
+    ]
+    assert numbered_title("Use") == ((), 0, ("use",))
     assert numbering("3.2.1") is numbering("Kapitel 3") is None
     assert all(map(is_label, ("Chapter 3", "APPENDIX B", "Kapitel 3", "第三章")))
     assert not any(map(is_label, ("Chapter 3 Use", "3.2.1", "Parts list of it")))

@@ -20,6 +20,7 @@ from catena.parsing.protocol import Unreadable
 from catena.parsing.readers import HEAD, kind_of, kinds
 from catena.parsing.text import MarkdownBlocks, decode
 from catena.parsing.worker import bytes_of
+from catena.text.encodings import is_visible, marked
 
 printable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(str.strip)
 
@@ -61,6 +62,12 @@ def test_text_of_seven_bits_that_only_resembles_an_encoding_is_utf_8(text: str) 
     assert decode(text.encode()) == (text, "utf-8", "")
 
 
+def test_utf_16_without_a_mark_is_known_by_zero_bytes_on_one_side() -> None:
+    written = (b"a\0b\0", b"\0a\0b", b"a\0b\0c\0defg", b"a\0b\0cdefgh", b"a\0\0b", b"a\0b\0c", b"ab", b"")
+    names = [found and found[0] for found in map(marked, written)]
+    assert names == ["utf-16-le", "utf-16-be", "utf-16-le", None, None, None, None, None]
+
+
 @pytest.mark.parametrize("text", [JAPANESE, CHINESE])
 def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
     line = "".join(each for each in text if not each.isascii()) * 2_000
@@ -82,6 +89,7 @@ def test_a_long_line_without_ascii_is_known_by_its_beginning(text: str) -> None:
     ],
 )
 def test_a_guess_is_told(data: bytes, why: str) -> None:
+    assert decode(data).doubt.startswith(why)
     for name in ("x.md", "x.txt", "x.html", "x.tex"):
         read = parse_bytes(data, name)
         assert (read.state, read.notes[0].why[: len(why)]) == ("partial", why)
@@ -95,6 +103,7 @@ def test_a_guess_is_told(data: bytes, why: str) -> None:
     ],
 )  # fmt: skip
 def test_a_file_of_nothing_visible_is_a_failure(unseen: str) -> None:
+    assert [is_visible(text) for text in (unseen, f"{unseen}+", "\u0661", "§")] == [False, True, True, True]
     for name in ("x.md", "x.txt", "x.html", "x.tex"):
         assert state_of((unseen * 3).encode(), name) == "empty"
         assert parse_bytes((unseen * 3 + "a").encode(), name).state == "parsed"

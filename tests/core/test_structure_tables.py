@@ -27,7 +27,7 @@ from catena.structure.division import tables_in
 from catena.structure.views import column_names, row_labels
 from catena.testing import FakeEmbedder
 from catena.text import tokenise
-from catena.text.tables import TableGrid, is_quantity
+from catena.text.tables import TableGrid, caption_above, is_quantity, read_table
 
 SUPPLY = ("Quantity", "Supply", "", "Unit")
 LIMITS = "| Quantity | min | max |\n|---|--:|--:|\n| Voltage | 1.8 V | 3.6 V |\n| Current | 2 mA | 9 mA |\n"
@@ -170,6 +170,25 @@ def test_every_word_of_an_html_table_is_in_its_grid(pieces: list[str]) -> None:
     assert all(len(row) == len(found.header) for row in found.rows)
     assert list(found.row_starts) == sorted(found.row_starts)
     assert all(found.start <= start < found.end for start in found.row_starts)
+
+
+def test_the_ends_of_tables_their_stated_headers_and_what_stands_above() -> None:
+    text = "ab <table><tr><td>a"
+    assert [(found.start, found.end) for found in read_table(text, 3, len(text))] == [(3, len(text))]
+    found = table("<table><thead><tr><td>a<td>b<tr><td>c<td>d</thead><tr><td>1<td>2</table>\n")
+    assert (found.header, found.rows) == (("a c", "b d"), (("1", "2"),))
+    wide = f"|{'a|' * 1_001}\n|{'-|' * 1_001}\n"  # each row of one cell lacks 1,000
+    assert [len(read_table(wide + "x\n" * n, 0, len(wide) + 2 * n)) for n in (500, 501)] == [1, 0]
+    for above, start, caption in (
+        ("Old.\n\nNew\nsales", 6, "New sales"),
+        ("Old.\n\nNew sales", 7, ""),
+        ("Old.\n\nNew sales:", 7, "New sales:"),
+        ("Old.\r\n\r\nNew", 0, "New"),
+        ("x" * 200, 0, "x" * 200),
+        ("x" * 201, 0, ""),
+        ("# Sales", 0, ""),
+    ):
+        assert caption_above(f"{above}\n\n|", start, len(above) + 2) == caption
 
 
 def test_a_table_that_claims_any_size_stays_small() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,9 @@ def _asked(request):
 def test_the_answer_is_all_the_rest_of_a_reply():
     assert answered("<|channel|>final<|message|>Use a <| b and go on") == "Use a <| b and go on"
     assert answered("Okay. <think>400?</think> At 900.") == "Okay.  At 900."
+    assert answered("One.\n<think>x</think>\n- <think>y</think>\nTwo.") == "One.\n\n\nTwo."
+    for thoughts in ("<think>400?</think>", "<think>a <think>b</think> c</think>"):
+        assert answered(f"{thoughts}The tag </think> ends it.") == "The tag </think> ends it."
 
 
 json_data = st.recursive(
@@ -154,6 +158,30 @@ def test_of_a_list_that_is_cut_the_whole_items_are_kept(items, data):
 )
 def test_the_last_list_that_fits_is_the_answer(text, items):
     assert read_items(text) == items
+
+
+def test_a_value_of_the_kind_that_is_asked_for_may_be_in_a_few_others() -> None:
+    def read(kind, text):
+        return last_value(text, lambda value: value if isinstance(value, kind) else None)
+
+    nested = ['{"a": ' * deep + '["x"]' + "}" * deep for deep in (3, 4)]
+    assert [read(list, text) for text in (*nested, '{"a": [1], "b": [2]}')] == [["x"], None, None]
+    written = ('[{"a": 1}]', '[{"a": 1}, {"b": 2}]', '[[], {"b": 2}]', '{"a": 1} {"b": 2}', '{"a": 1, "b": {"c"')
+    assert [read(dict, text) for text in written] == [{"a": 1}, None, None, {"b": 2}, {"a": 1}]
+
+
+@pytest.mark.parametrize(("text", "items"), rows_of("cases_items.txt"))
+def test_terms_are_items_where_they_are_short_and_no_talk(text, items):
+    if items:
+        assert [item.replace(" ", "+") for item in read_items(text)] == items.split()
+    else:
+        with pytest.raises(ValueError, match="list"):
+            read_items(text)
+
+
+@pytest.mark.parametrize(("reply", "said"), rows_of("cases_around.txt"))
+def test_what_is_around_a_text_is_taken_off(reply, said):
+    assert plain(reply) == said
 
 
 def test_no_control_character_is_part_of_a_text_or_an_item():

@@ -87,6 +87,7 @@ def test_keywords_of_equal_weight_and_names_inside_no_other_are_in_the_order_of_
         ("é".encode() * 20 + b"\xff\xff", "", "é" * 20 + "\ufffd" * 2, "utf-8", "2 places are not UTF-8"),
         ("aé".encode() + b"\xc3", "", "aé\ufffd", "utf-8", "1 place is not UTF-8"),  # cut inside a letter
         ("naïve café".encode("cp1252"), "iso-8859-1", "naïve café", "windows-1252", ""),
+        (b"abc\xc3", "", "abcÃ", "windows-1252", None),  # no letter beyond ASCII is whole
         ("naïve café".encode("cp1252"), "klingon", "naïve café", "windows-1252", None),
         ("Привет, как дела?".encode("koi8_r"), "koi8-r", "Привет, как дела?", "koi8-r", ""),
         ("日本語の文書です".encode("iso2022_jp"), "", "日本語の文書です", "iso-2022-jp", ""),

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_community.document_loaders import DirectoryLoader, PyPDFLoader, TextLoader
 from langchain_core.documents import Document as LangChainDocument
 from llama_index.core import SimpleDirectoryReader
@@ -25,7 +23,7 @@ from catena.effects import Complete, Journal, Services
 from catena.formatting import FormatOptions
 from catena.model import ParameterError, ServiceError
 from catena.testing import FaithfulFormatter
-from catena.text import MARKDOWN, PAGE_BREAK, PLAIN, joined_pages, media_type_of
+from catena.text import MARKDOWN
 from catena_bench.generated_pdfs import PdfStyle, render_pdf
 from catena_bench.synthetic_manuals import manual_markdown
 from langchain_catena import CatenaDocumentTransformer, CatenaLoader
@@ -145,64 +143,6 @@ def test_a_media_type_that_is_given_goes_before_what_metadata_say() -> None:
     assert chunk.metadata["heading_path"] == "One"
     with pytest.raises(ParameterError, match="media_type"):
         CatenaDocumentTransformer(media_type="text/html")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ({}, MARKDOWN),
-        ({"source": "a/notes.MD"}, MARKDOWN),
-        ({"source": r"C:\a\notes.TXT"}, PLAIN),
-        ({"source": "https://example.org/a.html?x=1.md#y"}, PLAIN),
-        ({"source": "https://example.org/docs"}, MARKDOWN),
-        ({"source": "https://["}, MARKDOWN),
-        ({"file_path": "/a/b.pdf"}, PLAIN),
-        ({"file_name": "b.pdf", "file_type": "application/pdf"}, PLAIN),
-        ({"source": "b.pdf", "media_type": "text/markdown"}, MARKDOWN),
-        ({"source": "b.md", "mime_type": "text/plain; charset=utf-8"}, PLAIN),
-        ({"source": "b.md", "file_type": "application/octet-stream"}, MARKDOWN),
-        ({"content_type": "article", "source": 7}, MARKDOWN),
-        ({"media_type": ["text/plain"]}, MARKDOWN),
-        ({"source": "/tmp/upload_1", "page": 0}, PLAIN),
-        ({"source": "https://arxiv.org/pdf/2402.01767", "total_pages": 12}, PLAIN),
-        ({"file_name": "upload_1", "page_label": "iv"}, PLAIN),
-        ({"source": "notes.md", "page": 4}, MARKDOWN),
-    ],
-)
-def test_the_media_type_follows_from_what_metadata_say(metadata: dict[str, Any], expected: str) -> None:
-    assert media_type_of(metadata) == expected
-
-
-page_numbers = st.lists(st.integers(0, 30), unique=True, max_size=8)
-
-
-@given(page_numbers, st.data())
-def test_every_page_stands_where_its_number_says(numbers: list[int], data: st.DataObject) -> None:
-    texts = [data.draw(st.text(alphabet="ab\n", max_size=6)) for _ in numbers]
-    metadata = [{"source": "f", "page": n, "page_label": f"p{n}", "odd": [object()]} for n in numbers]
-    for joined in joined_pages(texts, metadata):
-        assert not isinstance(joined, int)
-        assert sorted(joined.members) == list(range(len(numbers)))
-        assert list(joined.starts) == sorted(joined.starts)
-        assert joined.text == PAGE_BREAK.join(texts[member] for member in joined.members)
-        for number, text in zip(numbers, texts, strict=True):
-            assert joined.text.startswith(text, joined.starts[number])
-            assert joined.labels[number] == f"p{number}"
-        assert len(joined.starts) == len(joined.labels) == max(numbers) + 1
-
-
-def test_pages_of_several_files_that_come_by_turns_are_joined_by_file() -> None:
-    metadata = [{"source": name, "page": page} for page in (0, 1) for name in ("a", "b")]
-    first, second, third = joined_pages(["a0", "b0", "a1", "b1", "x"], [*metadata, {"source": "x"}])
-    assert [(each.text, each.members) for each in (first, second)] == [("a0\n\na1", (0, 2)), ("b0\n\nb1", (1, 3))]
-    assert third == 4
-    assert first.id != second.id
-
-
-@pytest.mark.parametrize("numbers", [(0, 0), (100_000,)])
-def test_pieces_of_pages_and_impossible_pages_are_refused_by_name(numbers: tuple[int, ...]) -> None:
-    with pytest.raises(ParameterError, match=r"manual\.pdf"):
-        joined_pages(["x"] * len(numbers), [{"source": "manual.pdf", "page": number} for number in numbers])
 
 
 def test_a_text_that_is_set_anew_is_read_as_the_one_before() -> None:

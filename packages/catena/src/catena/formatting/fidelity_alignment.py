@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
+from math import inf
 from typing import TypeAlias
 
 from catena.formatting.styled_lines import UNSPACED
@@ -85,30 +86,24 @@ def align(source: Sequence[str], answer: Sequence[str], starts: Collection[int] 
     weak = _isolated(aligned)
     for one, other in weak:
         aligned.there[one] = aligned.here[other] = -1
-    singles = _find_moved(aligned, source, answer)
+    _find_moved(aligned, source, answer)
     for one, other in weak:
         if aligned.there[one] < 0 and aligned.here[other] < 0:
             aligned.match(one, other)
-    _find_moved_singles(aligned, answer, singles)
+    _find_moved_singles(aligned, source, answer)
     return aligned
 
 
 def _isolated(aligned: Alignment) -> list[tuple[int, int]]:
     """Return the matches of one or two words with nothing matched on either side: mere chance if the rest moved."""
-    here, there = aligned.here, aligned.there
+    here, there = [0, *aligned.here, 0], [0, *aligned.there, 0]  # beyond the ends, nothing moved
     found = []
-    index = 1
-    while index < len(here) - 1:
-        length = 1
-        one = here[index]
-        if one > 0 and here[index - 1] < 0 and there[one - 1] < 0:
-            while length < 3 and index + length < len(here) and here[index + length] == one + length:
-                length += 1
-            end = index + length
-            free = end < len(here) and here[end] < 0 and one + length < len(there) and there[one + length] < 0
-            if length < 3 and free and all(there[one + step] == index + step for step in range(length)):
-                found += [(one + step, index + step) for step in range(length)]
-        index += length
+    matched = ((one, other) for other, one in enumerate(aligned.here) if one >= 0)
+    for run in runs_of(matched, lambda pair, after: after == (pair[0] + 1, pair[1] + 1)):
+        (one, other), (last_one, last_other) = run[0], run[-1]
+        beside = (there[one], there[last_one + 2], here[other], here[last_other + 2])
+        if len(run) <= 2 and max(beside) < 0:
+            found += run
     return found
 
 
@@ -219,17 +214,14 @@ def _slide(aligned: Alignment, source: Sequence[str], starts: Collection[int]) -
     """Move missing runs that begin and end alike to where they begin a line: "a [b a] c" is "[a b] a c"."""
     for there, here in list(gaps(aligned)):
         first, last = there.start, there.stop
-        if here or not there or first in starts:
-            continue
-        for step in range(1, min(first, _REACH) + 1):
-            if source[first - step] != source[last - step] or aligned.there[first - step] < 0:
-                break
-            if first - step in starts:
-                for back in range(1, step + 1):
-                    other = aligned.there[first - back]
-                    aligned.there[first - back], aligned.here[other] = -1, -1
-                    aligned.match(last - back, other)
-                break
+        step = next((step for step in range(min(first, _REACH) + 1) if first - step in starts), 0)
+        before = range(first - step, first)
+        alike = source[first - step : first] == source[last - step : last]
+        if there and not here and alike and all(aligned.there[one] >= 0 for one in before):
+            for one in reversed(before):
+                other = aligned.there[one]
+                aligned.there[one] = aligned.here[other] = -1
+                aligned.match(one + len(there), other)
 
 
 def joinable(parts: Sequence[str]) -> bool:
@@ -241,8 +233,6 @@ def joinable(parts: Sequence[str]) -> bool:
 
 def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], there: range, here: range) -> None:
     """Match words of a gap that became one word, or one that became several: "inter" + "val" is "interval"."""
-    if not there or not here:
-        return
     for many, few, back in ((source, answer, False), (answer, source, True)):
         spans, places = (here, there) if back else (there, here)
         joined: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
@@ -260,49 +250,43 @@ def _join(aligned: Alignment, source: Sequence[str], answer: Sequence[str], ther
                 free = all(aligned.there[one] < 0 and aligned.here[other] < 0 for one, other in pairs)
                 if free and start > last:
                     for one, other in pairs:
-                        aligned.there[one] = other if not back else max(other, aligned.there[one])
-                        aligned.here[other] = one if aligned.here[other] < 0 else aligned.here[other]
+                        aligned.match(one, other)
                     last = start + size - 1
                     break
 
 
-def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> dict[str, list[int]]:
-    """Match runs of two words and more that are left on both sides; return where the source has each word left."""
-    left = [index for index, place in enumerate(aligned.there) if place < 0]
+def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> None:
+    """Match runs of two words and more that are left on both sides."""
     pairs: dict[tuple[str, str], deque[int]] = defaultdict(deque)
-    singles: dict[str, list[int]] = defaultdict(list)
-    for one, other in zip(left, [*left[1:], -1], strict=False):
-        singles[source[one]].append(one)
-        if other == one + 1:
-            pairs[source[one], source[other]].append(one)
-    free = set(left)
-    index = 0
-    while index + 1 < len(answer):
-        best, start = 0, -1
-        if aligned.here[index] < 0 and aligned.here[index + 1] < 0:
-            places = pairs.get((answer[index], answer[index + 1]), deque())
-            while places and places[0] not in free:
-                places.popleft()
-            for place in islice(places, _PLACES):
-                length = 0
-                while (
-                    index + length < len(answer)
-                    and aligned.here[index + length] < 0
-                    and place + length in free
-                    and source[place + length] == answer[index + length]
-                ):
-                    length += 1
-                if length > max(best, 1):
-                    best, start = length, place
-        for step in range(best):
-            aligned.match(start + step, index + step, moved=True)
-            free.discard(start + step)
-        index += max(1, best)
-    return singles
+    for one, pair in enumerate(pairwise(source)):
+        pairs[pair].append(one)
+    for other, pair in enumerate(pairwise(answer)):
+        places = pairs.get(pair, deque())
+        while places and aligned.there[places[0]] >= 0:
+            places.popleft()
+        run = max(
+            (_left(aligned, source, answer, one, other) for one in islice(places, _PLACES)), key=len, default=[]
+        )
+        for place, index in run if len(run) > 1 else ():
+            aligned.match(place, index, moved=True)
 
 
-def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict[str, list[int]]) -> None:
+def _left(
+    aligned: Alignment, source: Sequence[str], answer: Sequence[str], one: int, other: int
+) -> list[tuple[int, int]]:
+    """Return the equal words from two places on that are left on both sides."""
+    both = zip(range(one, len(source)), range(other, len(answer)), strict=False)
+    return list(
+        takewhile(lambda p: aligned.there[p[0]] < 0 > aligned.here[p[1]] and source[p[0]] == answer[p[1]], both)
+    )
+
+
+def _find_moved_singles(aligned: Alignment, source: Sequence[str], answer: Sequence[str]) -> None:
     """Match single words that are left on both sides, each with the nearest place."""
+    singles: dict[str, list[int]] = defaultdict(list)
+    for one, place in enumerate(aligned.there):
+        if place < 0:
+            singles[source[one]].append(one)
     expected = 0
     for index, word in enumerate(answer):
         if aligned.here[index] >= 0:
@@ -311,9 +295,10 @@ def _find_moved_singles(aligned: Alignment, answer: Sequence[str], singles: dict
         places = singles.get(word, ())
         at = bisect_left(places, expected)
         beside = places[max(0, at - _PLACES) : at + _PLACES]
-        near = [place for place in beside if aligned.there[place] < 0 and abs(place - expected) <= _NEAR]
-        if near:
-            aligned.match(min(near, key=lambda place: (abs(place - expected), place)), index, moved=True)
+        near = [(abs(place - expected), place) for place in beside if aligned.there[place] < 0]
+        distance, place = min(near, default=(inf, -1))
+        if distance <= _NEAR:
+            aligned.match(place, index, moved=True)
 
 
 _Ink: TypeAlias = tuple[int, float, float, Line]

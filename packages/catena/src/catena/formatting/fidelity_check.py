@@ -20,6 +20,7 @@ from catena.text.words import runs_of
 
 SHINGLE = 4  # words; a run this long is no coincidence
 _CHANGED = 6  # words; a longer difference is an omission and an invention
+_LONGEST = 80  # characters that a fault quotes
 _CUT = 3  # words missing at the end of a source, from where on an answer was cut
 _SHARES = ("recall", "precision", "order")
 _VALUES: frozenset[Kind] = frozenset(("number", "unit", "symbol", "negation"))
@@ -278,7 +279,7 @@ def fidelity(
         Shares from 0 to 1, and the faults in the order of the source.
     """
     side = _compare(source_words(source), markdown_words(markdown), options, furniture)
-    return _shares(side, options, _faults(side, options, prompt, markdown_words(previous, headings_only=True)))
+    return _shares(side, options, _faults(side, options, prompt, markdown_words(previous)))
 
 
 def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
@@ -289,8 +290,10 @@ def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: 
             source, aligned = reread, _aligned(reread, answer)
     dropped = excuses.furniture(source, aligned, furniture) | excuses.repeated_heads(source, answer, aligned)
     titles, numbers = excuses.added_titles(answer, aligned, options.added_titles, options.title_words)
-    numbers -= {i for i in numbers if _replaces_value(source, aligned, i, dropped)}
     between = tuple(gaps(aligned))
+    for there, here in between:
+        if any(source.words[i].kind == "number" and aligned.there[i] < 0 and i not in dropped for i in there):
+            numbers -= set(here)  # the source has another number in its place
     return _Comparison(
         source=source, answer=answer, aligned=aligned, gaps=between, dropped=dropped,
         marks=excuses.small_marks(source, answer, aligned, between), titles=titles, numbers=numbers,
@@ -302,13 +305,6 @@ def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: 
 def _aligned(source: Words, answer: Words) -> Alignment:
     starts = frozenset(line.start for line in source.lines)
     return align([word.key for word in source.words], [word.key for word in answer.words], starts)
-
-
-def _replaces_value(source: Words, aligned: Alignment, index: int, dropped: frozenset[int]) -> bool:
-    """Tell if the source has another number in the place of an added one: before the word that follows it."""
-    after = aligned.here[index + 1] if index + 1 < len(aligned.here) else -1
-    lost = after > 0 and aligned.there[after - 1] < 0 and after - 1 not in dropped
-    return lost and source.words[after - 1].kind == "number"
 
 
 def _corrected(
@@ -385,11 +381,12 @@ def _disorder(side: _Comparison) -> Iterator[_Found]:
 def _merged(side: _Comparison) -> Iterator[_Found]:
     """Give words that the answer joined although both are words of the source elsewhere and the whole is none."""
     words, there = side.source.words, side.aligned.there
+    times = Counter(there)
     joined: dict[int, list[int]] = defaultdict(list)
     for one, place in enumerate(there):
-        if place >= 0 and ((one and there[one - 1] == place) or (one + 1 < len(there) and there[one + 1] == place)):
+        if place >= 0 and times[place] > 1:
             joined[place].append(one)
-    counts = Counter(word.key for word in words) if joined else Counter[str]()
+    counts = Counter(word.key for word in words)
     counts.subtract(words[one].key for parts in joined.values() for one in parts)
     for place, parts in joined.items():
         broken = any(side.source.lines[words[one].line].broken for one in parts[:-1])
@@ -477,8 +474,8 @@ def _phrases(side: Words, indexes: Sequence[int]) -> Iterator[str]:
         yield side.phrase(run[0], run[-1] + 1)
 
 
-def _phrase(words: Sequence[Word], most: int = 80) -> str:
-    return repr(_short(" ".join(word.text for word in words), most))
+def _phrase(words: Sequence[Word]) -> str:
+    return repr(_short(" ".join(word.text for word in words)))
 
 
 def shingles(keys: Sequence[str], size: int = SHINGLE) -> frozenset[tuple[str, ...]]:
@@ -582,8 +579,8 @@ def _headings(words: Words) -> Iterator[tuple[ComparedLine, int, tuple[str, ...]
             yield line, len(number or ()), tuple(word.key for word in words.words[line.start : line.end])
 
 
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def first_of_each(faults: Iterable[Fault], most: int) -> tuple[Fault, ...]:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise, zip_longest
 from statistics import median
 
 from catena.formatting.fidelity_alignment import Alignment
@@ -19,14 +19,12 @@ _PAGE_NAME = re.compile(
     r"(?:(?:/|of|von|de|sur|di|共)\s*+\d{1,4}\s*+[页頁]?)?|[-–]\s*+\d{1,4}\s*+[-–]|\d{1,4}\s*+(?:/|of)\s*+\d{1,4}",
     re.IGNORECASE,
 )
-_PAGE_NAME_LENGTH = 40  # characters
 _PAGE_LINES = 8  # lines that lie between two running lines at least
 _LONGEST = 12  # words of a running line
 _CHAPTER_WORDS = frozenset(
     ("chapter", "section", "part", "appendix", "kapitel", "abschnitt", "teil", "anhang", "chapitre", "capítulo")
 )
 _LONGEST_CAPTION = 40  # words
-_WRAPPED = 8  # lines of the source that one row of a table may take
 _DIGITS = re.compile(r"\d{1,9}")
 
 
@@ -36,9 +34,8 @@ def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> froz
     A dropped line is furniture when the caller knows it, when it names a page ("Page 3", "3 / 12"), or when lines
     like it are dropped throughout: the same words, but for a number at either end that counts up.
     """
-    lines = source.lines
-    keys = frozenset(_pattern(text) for text in known)
-    there = aligned.there
+    lines, there = source.lines, aligned.there
+    keys = frozenset(map(_pattern, known))
     gone = [all(there[i] < 0 or aligned.moved[there[i]] for i in range(x.start, x.end)) for x in lines]
     alike: dict[str, list[int]] = defaultdict(list)
     for index, line in enumerate(lines):
@@ -49,12 +46,7 @@ def furniture(source: Words, aligned: Alignment, known: Collection[str]) -> froz
     found = [
         line
         for index, line in enumerate(lines)
-        if gone[index]
-        and (
-            index in running
-            or (bool(keys) and _pattern(line.text) in keys)
-            or (len(line.text) <= _PAGE_NAME_LENGTH and _PAGE_NAME.fullmatch(line.text))
-        )
+        if gone[index] and (index in running or _pattern(line.text) in keys or _PAGE_NAME.fullmatch(line.text))
     ]
     return frozenset(i for line in found for i in range(line.start, line.end))
 
@@ -71,8 +63,7 @@ def _pattern(text: str) -> str:
 
 def _runs(texts: Sequence[str], places: Sequence[int], gone: Sequence[bool]) -> bool:
     """Tell if lines are printed page after page and dropped as one: all of them, or all but one of three and more."""
-    dropped = sum(gone[place] for place in places)
-    if len(places) < 2 or dropped < 2 or dropped < len(places) - 1:
+    if sum(gone[place] for place in places) < max(2, len(places) - 1):
         return False
     if median(other - one for one, other in pairwise(places)) < _PAGE_LINES:
         return False
@@ -85,27 +76,22 @@ def _runs(texts: Sequence[str], places: Sequence[int], gone: Sequence[bool]) -> 
 
 def repeated_heads(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
     """Return the words of dropped lines that repeat, after a page break, what heads a table: its row or caption."""
+    rows = [(line.table, index) for index, line in enumerate(answer.lines) if line.kind == "row"]
+    first_rows = frozenset(dict(reversed(rows)).values())
     heads: set[tuple[str, ...]] = set()
     found: set[int] = set()
     for line in source.lines:
         keys = tuple(word.key for word in source.words[line.start : line.end])
-        places = [aligned.there[index] for index in range(line.start, line.end)]
-        if all(place < 0 for place in places):
-            extra = [size for size in range(len(keys), max(1, len(keys) - 3), -1) if keys[:size] in heads]
-            if extra and not any(any(map(str.isdigit, word)) for word in keys[extra[0] :]):
-                found.update(range(line.start, line.end))
+        places = aligned.there[line.start : line.end]
+        if max(places) >= 0:
+            in_head = all(place >= 0 and answer.words[place].line in first_rows for place in places)
+            if in_head or is_caption(line.text):
+                heads.add(keys)
             continue
-        shown = [answer.lines[answer.words[place].line] for place in places if place >= 0]
-        first = [x for x in shown if x.kind == "row" and _is_head(answer, x)]
-        if (first and len(first) == len(places)) or is_caption(line.text):
-            heads.add(keys)
+        sizes = range(max(2, len(keys) - 2), len(keys) + 1)  # of the head: words as "(continued)" may follow it
+        if any(keys[:size] in heads and not _DIGITS.search("".join(keys[size:])) for size in sizes):
+            found.update(range(line.start, line.end))
     return frozenset(found)
-
-
-def _is_head(answer: Words, row: ComparedLine) -> bool:
-    """Tell if a row is the first of its table."""
-    index = answer.words[row.start].line
-    return index == 0 or answer.lines[index - 1].table != row.table
 
 
 def small_marks(
@@ -118,6 +104,7 @@ def small_marks(
     """
     gone: set[int] = set()
     come: set[int] = set()
+    broken = {line.end - 1 for line in source.lines if line.broken}
     for there, here in between:
         lost = [i for i in there if aligned.there[i] < 0]
         new = [i for i in here if aligned.here[i] < 0]
@@ -128,7 +115,6 @@ def small_marks(
             item = after >= 0 and answer.lines[answer.words[after].line].kind == "item"
             if (
                 (word.marker and item)
-                or (word.key == "-" and source.lines[source.words[i - 1].line].broken)
                 or (word.key in _CHAPTER_WORDS and i == line.start and i + 1 < line.end)
                 or (word.kind == "word" and not new and i and source.words[i - 1].key == word.key)
             ):
@@ -136,21 +122,11 @@ def small_marks(
         replaced = {source.words[i].key for i in lost if source.words[i].marker}
         for i in new:
             word = answer.words[i]
-            if word.key == "-" and i and _ends_broken_line(source, aligned, i - 1):
+            free = word.key == "1" or not _DIGITS.search("".join(replaced))
+            item = word.marker and free and answer.lines[word.line].kind == "item"
+            if item or (word.key == "-" and aligned.here[i - 1] in broken):
                 come.add(i)
-            elif word.marker and answer.lines[word.line].kind == "item":
-                digits = any(map(str.isdigit, "".join(replaced)))
-                if not digits or word.key == "1":
-                    come.add(i)
     return frozenset(gone), frozenset(come)
-
-
-def _ends_broken_line(source: Words, aligned: Alignment, place: int) -> bool:
-    one = aligned.here[place]
-    if one < 0:
-        return False
-    line = source.lines[source.words[one].line]
-    return line.broken and one == line.end - 1
 
 
 def added_titles(answer: Words, aligned: Alignment, most: int, longest: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -193,8 +169,6 @@ def similar(one: str, other: str) -> bool:
 
 def settled_moves(source: Words, answer: Words, aligned: Alignment) -> frozenset[int]:
     """Return the words of the answer that are out of order for a good reason."""
-    if not any(aligned.moved):
-        return frozenset()
     settled = {i for i, word in enumerate(answer.words) if aligned.moved[i] and word.marker}
     settled |= _captions_moved(source, answer, aligned)
     for rows in _tables(answer):
@@ -232,11 +206,9 @@ def _captions_moved(source: Words, answer: Words, aligned: Alignment) -> set[int
         after = aligned.here[steady[at]] if at < len(steady) else len(aligned.there)
         jumped = range(after, first) if first > after else range(last + 1, before + 1)
         own = range(first, last + 1)
-        if not jumped or min(len(jumped), len(own)) > _LONGEST_CAPTION:
-            continue
         for caption, table in ((jumped, own), (own, jumped)):
-            lines = [answer.lines[answer.words[aligned.there[i]].line] for i in table if aligned.there[i] >= 0]
-            if _is_caption(source, caption) and all(line.kind == "row" for line in lines):
+            lines = (answer.lines[answer.words[aligned.there[i]].line] for i in table if aligned.there[i] >= 0)
+            if jumped and _is_caption(source, caption) and all(line.kind == "row" for line in lines):
                 found.update(run)
     return found
 
@@ -246,23 +218,15 @@ def _is_caption(source: Words, words: range) -> bool:
     return len(words) <= _LONGEST_CAPTION and words[0] == line.start and is_caption(line.text)
 
 
-def _source_lines(source: Words, aligned: Alignment, row: ComparedLine) -> tuple[int, int] | None:
-    lines = [source.words[aligned.here[i]].line for i in range(row.start, row.end) if aligned.here[i] >= 0]
-    return (min(lines), max(lines)) if lines else None
-
-
 def _wrapped_cells(source: Words, aligned: Alignment, rows: Sequence[ComparedLine]) -> set[int]:
     """Return moved words of rows whose cells were printed side by side on several lines."""
-    spans = [(row, span) for row in rows if (span := _source_lines(source, aligned, row)) is not None]
+    places = ((row, [place for place in aligned.here[row.start : row.end] if place >= 0]) for row in rows)
+    lines = [(row, [source.words[place].line for place in own]) for row, own in places if own]
     found: set[int] = set()
-    for index, (row, (top, bottom)) in enumerate(spans):
-        moved = [i for i in range(row.start, row.end) if aligned.moved[i]]
-        if not moved or bottom - top >= _WRAPPED:
-            continue
-        above = spans[index - 1][1][1] if index else -1
-        below = spans[index + 1][1][0] if index + 1 < len(spans) else len(source.lines)
-        if above < top and bottom < below and _reads_as_wrapped(source, aligned, row):
-            found.update(moved)
+    for before, (row, own), after in zip([None, *lines], lines, [*lines[1:], None], strict=False):
+        apart = (before is None or max(before[1]) < min(own)) and (after is None or max(own) < min(after[1]))
+        if apart and _reads_as_wrapped(source, aligned, row):
+            found.update(i for i in range(row.start, row.end) if aligned.moved[i])
     return found
 
 
@@ -277,8 +241,7 @@ def _reads_as_wrapped(source: Words, aligned: Alignment, row: ComparedLine) -> b
         if not places:
             continue
         lines = [source.words[place].line for place in places]
-        taller = lines[0] < begins < lines[-1]  # a cell of one line is set in the middle of a taller neighbour
-        if lines[0] < begins and not taller:
+        if lines[-1] < begins:  # a cell of one line is set in the middle of a taller neighbour, or at its end
             return False
         begins = lines[0]
         for place, line in zip(places, lines, strict=True):
@@ -288,20 +251,13 @@ def _reads_as_wrapped(source: Words, aligned: Alignment, row: ComparedLine) -> b
 
 def _column_by_column(source: Words, aligned: Alignment, rows: Sequence[ComparedLine]) -> set[int]:
     """Return moved words of a table whose source gives one cell per line, and the columns one after the other."""
-    width = max(len(row.cells) for row in rows)
     last = -1
-    for column in range(width):
-        for row in rows:
-            start, end = row.cells[column] if column < len(row.cells) else (0, 0)
-            places = [aligned.here[i] for i in range(start, end)]
-            if not places:
-                continue
-            if min(places) <= last or len({source.words[place].line for place in places if place >= 0}) > 1:
+    for start, end in chain.from_iterable(zip_longest(*(row.cells for row in rows), fillvalue=(0, 0))):
+        if places := aligned.here[start:end]:
+            line = source.lines[source.words[places[0]].line]
+            if places[0] <= last or (places[0], places[-1] + 1) != (line.start, line.end):
                 return set()
             last = places[-1]
-            line = source.lines[source.words[last].line]
-            if (places[0], places[-1] + 1) != (line.start, line.end):
-                return set()
     return {i for row in rows for i in range(row.start, row.end) if aligned.moved[i]}
 
 

@@ -6,6 +6,8 @@ import codecs
 import re
 import unicodedata
 from collections import Counter
+from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 LEAST = 0.8  # score of a reading below which its encoding is a guess
@@ -54,13 +56,10 @@ def marked(data: bytes) -> tuple[str, bytes] | None:
         if data.startswith(mark):
             return name, data[len(mark) :]
     head = data[:4096]
-    if len(head) >= 4 and len(data) % 2 == 0:
-        even, odd = head[0::2].count(0), head[1::2].count(0)
-        if odd > 0.4 * len(head) / 2 and not even:
-            return "utf-16-le", data
-        if even > 0.4 * len(head) / 2 and not odd:
-            return "utf-16-be", data
-    return None
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if len(data) % 2 or min(even, odd) or 5 * max(even, odd) <= len(head):
+        return None
+    return "utf-16-le" if odd else "utf-16-be", data
 
 
 def decoded(data: bytes, stated: str = "") -> Decoded:
@@ -129,11 +128,10 @@ def _guessed(data: bytes) -> Decoded:
     for sample in _samples(data):
         readings |= _readings(sample)
     ranked = sorted(readings, key=lambda name: (-readings[name], _KNOWN.index(name)))
-    for place, name in enumerate(ranked):
+    for name, second in pairwise([*ranked, ""]):
         if text := _decodes(data, name):
-            rival = ranked[place + 1] if place + 1 < len(ranked) else ""
-            is_near = rival and readings[name] - readings[rival] < MARGIN
-            rival = rival if is_near else _also_read(data, text, name)
+            is_near = readings[name] - readings.get(second, -inf) < MARGIN
+            rival = second if is_near else _also_read(data, text, name)
             return Decoded(text, _told(name), _doubt(name, readings[name], rival))
     return Decoded(data.decode("latin-1"), "latin-1", _doubt("latin-1", 0.0, ""))
 
@@ -189,7 +187,7 @@ def _samples(data: bytes) -> tuple[bytes, ...]:
     for line in data.splitlines(keepends=True):
         if line.isascii():
             continue
-        plain = next(place for place, byte in enumerate(line) if byte > 127)
+        plain = len(line) - len(line.lstrip(bytes(range(128))))
         part = line[max(plain - 200, 0) :]
         if len(part) > room:
             if parts:

@@ -58,7 +58,7 @@ def media_type_of(metadata: Mapping[str, Any], *, given: str | None = None, stat
     Raises:
         ParameterError: `given` is another type.
     """
-    if given is not None and given not in (MARKDOWN, PLAIN):
+    if given not in (MARKDOWN, PLAIN, None):
         raise ParameterError("media_type", given, f"{MARKDOWN!r}, {PLAIN!r} or None")
     if given is not None:
         return given
@@ -66,10 +66,8 @@ def media_type_of(metadata: Mapping[str, Any], *, given: str | None = None, stat
     if said is not None:
         return said
     suffixes = {_suffix(str(metadata.get(key) or "")) for key in _SOURCES}
-    if suffixes & (_PLAIN_SUFFIXES | _MARKDOWN_SUFFIXES):
-        return PLAIN if suffixes & _PLAIN_SUFFIXES else MARKDOWN
-    has_pages = page_of(metadata) is not None or any(key in metadata for key in _PAGED)
-    return PLAIN if has_pages else MARKDOWN
+    has_pages = page_of(metadata) is not None or not metadata.keys().isdisjoint(_PAGED)
+    return PLAIN if suffixes & _PLAIN_SUFFIXES or (has_pages and not suffixes & _MARKDOWN_SUFFIXES) else MARKDOWN
 
 
 def _known(media_type: object) -> str | None:
@@ -104,8 +102,7 @@ def starts_of_page(metadata: Mapping[str, Any]) -> tuple[int, ...]:
     of pages, too.
     """
     page = page_of(metadata)
-    is_page = page is not None and page < MAX_PAGES and any(key in metadata for key in _PAGED)
-    return (0,) * (page + 1) if is_page and page is not None else ()
+    return () if page is None or page >= MAX_PAGES or metadata.keys().isdisjoint(_PAGED) else (0,) * (page + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +167,7 @@ def _joined(
             allowed = f"each page once, numbered from 0 to {MAX_PAGES - 1}; join pages before a splitter cuts them"
             raise ParameterError(f"metadata['{PAGE}'] of {name}", number, allowed)
         begin = length + len(PAGE_BREAK) * bool(at)
-        starts += [begin if at else 0] * (number + 1 - len(starts))
+        starts += [begin] * (number + 1 - len(starts))
         labels += [""] * (number - len(labels)) + [str(metadata[place].get(PAGE_LABEL) or "")]
         length = begin + len(texts[place])
     first = metadata[places[0]]

@@ -21,9 +21,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _OPEN = re.compile(r"[\[{]")
+_CLOSING = {"[": "]", "{": "}"}
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 # an escaped pair is taken as one, so that its second half begins no escape
-_ESCAPE = re.compile(r"""\\(?:(?P<known>["\\/bfnrt]|u[0-9a-fA-F]{4})|(?P<single>')|)|\"""")
+_ESCAPE = re.compile(r"""(?P<known>\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\'|["\\]""")
+_ESCAPED = {r"\'": "'", '"': '\\"', "\\": r"\\"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DEEPEST = 100  # containers in containers; no answer has more
 _LONGEST_NUMBER = 300  # digits; a longer integer counts as this power of ten
@@ -121,8 +123,8 @@ class _Reader:
     def _mark(self, token: re.Match[str]) -> tuple[JsonValue, ...] | None:
         """Take a bracket, comma or colon; return the value that it ends, () where there is none, None if wrong."""
         mark = token[0]
-        if mark in "[{":
-            return self._opened(token.start(), "]" if mark == "[" else "}")
+        if mark in _CLOSING:
+            return self._opened(token.start(), _CLOSING[mark])
         top = self.stack[-1]
         if mark == ":" and top.key is not None and not top.colon:
             top.colon = True
@@ -219,6 +221,4 @@ def json_string(raw: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    if found["known"]:
-        return found[0]
-    return "'" if found["single"] else '\\"' if found[0] == '"' else "\\\\"
+    return found["known"] or _ESCAPED[found[0]]

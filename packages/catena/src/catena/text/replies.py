@@ -97,6 +97,7 @@ _ANSWER_LABEL = re.compile(
 _FENCE_OPENS = re.compile(r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]{0,30})[ \t]*+\n")
 _TAGGED = re.compile(r"<(?P<tag>\w{1,30})>")
 _JSON_STRING = re.compile(r'\s*+"(?:[^"\\]++|\\.)*+"\s*+', re.DOTALL)
+_WRAPPED = 3  # objects and lists that may be around a value that fits
 _WRITTEN_AGAIN = 2  # times that JSON may be in a JSON string
 _WRAPS = (
     *((mark, mark) for mark in ("```", "**", "__", '"', "'", "`")),
@@ -248,7 +249,7 @@ def is_announcement(line: str) -> bool:
     return line.endswith((":", "：")) and (TALK.match(line) or TALKING_LEAD.match(line)) is not None
 
 
-def last_value(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) -> T | None:
+def last_value(text: str, read: Callable[[Any], T | None]) -> T | None:
     """Return the meaning of the last JSON value that fits: a model writes its drafts first.
 
     A value is alone, in a fence, or in talk; JSON lines count as one list. Where a value itself does not fit, the
@@ -258,17 +259,16 @@ def last_value(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) 
     Args:
         text: without thoughts.
         read: from a value to what it says; None where it does not fit.
-        wrapped: how many objects and lists may be around a value that fits.
     """
-    found = last_placed(text, read, wrapped=wrapped)
+    found = last_placed(text, read)
     return None if found is None else found[0]
 
 
-def last_placed(text: str, read: Callable[[Any], T | None], *, wrapped: int = 3) -> tuple[T, str] | None:
+def last_placed(text: str, read: Callable[[Any], T | None]) -> tuple[T, str] | None:
     """Return the meaning of the last JSON value that fits, as `last_value` does, and the text before that value."""
     for _ in range(_WRITTEN_AGAIN + 1):
         for start, value in _last_first(text):
-            if (found := _fitting(value, read, wrapped)) is not None:
+            if (found := _fitting(value, read)) is not None:
                 return found, text[:start]
         if _JSON_STRING.fullmatch(text) is None:
             break
@@ -288,7 +288,7 @@ def _last_first(text: str) -> Iterator[tuple[int, Any]]:
         yield from ((value.start, value.data) for value in reversed(run))
 
 
-def _fitting(value: Any, read: Callable[[Any], T | None], wrapped: int) -> T | None:
+def _fitting(value: Any, read: Callable[[Any], T | None], wrapped: int = _WRAPPED) -> T | None:
     if (found := read(value)) is not None or not wrapped:
         return found
     inner = list(value.values()) if isinstance(value, dict) else value if len(value) == 1 else []
@@ -320,7 +320,6 @@ def only_text(text: str) -> str:
 
 
 _LONGEST_TERM = 6  # words; in a row of terms without quotes, a longer one is part of a sentence
-_DEEPEST = 8  # lists in lists
 _OPENS = re.compile(r"[\[{](?=\s*+[\"'\[{\]}])")  # of JSON; not of "[1]" in a term
 _UNQUOTED = re.compile(r"\[\s*+[^\"'\[{\]][^\[\]]*+\]\Z")
 _CONSTANTS = frozenset(("true", "false", "null", "none", "nan", "infinity", "-infinity"))
@@ -373,7 +372,7 @@ def read_items(text: str, *, loose: bool = True) -> list[str]:
 
 def _listed(value: Any, keys: bool) -> list[str] | None:
     """Return the strings in a value that holds one; None for another."""
-    found = list(_strings(value, keys, 0))
+    found = list(_strings(value, keys))
     return [str(each) for each in found] if any(isinstance(each, str) for each in found) else None
 
 
@@ -384,45 +383,43 @@ def _unquoted(text: str) -> list[str]:
     return terms if any(term.casefold() not in _CONSTANTS and not term.isdigit() for term in terms) else []
 
 
-def _strings(value: Any, keys: bool, depth: int, *, item: bool = False) -> Iterator[str | float]:
-    if depth > _DEEPEST:
-        return
+def _strings(value: Any, keys: bool, *, item: bool = False) -> Iterator[str | float]:
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield value
     elif isinstance(value, list):
         for each in value:
-            yield from _strings(each, keys, depth + 1, item=len(value) > 1)
+            yield from _strings(each, keys, item=len(value) > 1)
     elif isinstance(value, dict):
-        yield from _of_object(value, keys, depth, item=item)
+        yield from _of_object(value, keys, item=item)
 
 
-def _of_object(value: dict[str, Any], keys: bool, depth: int, *, item: bool) -> Iterator[str | float]:
+def _of_object(value: dict[str, Any], keys: bool, *, item: bool) -> Iterator[str | float]:
     """Yield the items of an object: {"keywords": […]}, {"concepts": […], …}, {"keyword": …}, {name: description}."""
     named = [value[key] for key in value if key.casefold() in _NAMING]
-    listing = {} if item and named else {key: each for key, each in value.items() if _holds_list(each, depth)}
+    listing = {} if item and named else {key: each for key, each in value.items() if _holds_list(each)}
     meant = [each for key, each in listing.items() if not _GIVEN_UP.search(key)] or list(listing.values())
     if meant or named:  # all beside a list is a remark about it; one item of a list names itself
         for each in meant or named:
-            yield from _strings(each, keys, depth + 1)
+            yield from _strings(each, keys)
         return
     lists = any(isinstance(each, (list, dict)) for each in value.values())
     for key, each in value.items():
         if isinstance(each, str) and len(value) == 1 and _LABEL.match(f"{key}:"):
             yield from _row(each)
         elif isinstance(each, (list, dict)):
-            yield from _strings(each, keys, depth + 1)
+            yield from _strings(each, keys)
         elif not lists:
             if keys:
                 yield key
-            yield from _strings(each, keys, depth + 1)
+            yield from _strings(each, keys)
 
 
-def _holds_list(value: Any, depth: int, *, listed: bool = False) -> bool:
+def _holds_list(value: Any, *, listed: bool = False) -> bool:
     """Return whether a list in a value holds a string."""
-    if isinstance(value, (list, dict)) and depth < _DEEPEST:
-        listed = listed or isinstance(value, list)
-        inner = value if isinstance(value, list) else value.values()
-        return any(_holds_list(each, depth + 1, listed=listed) for each in inner)
+    if isinstance(value, list):
+        return any(_holds_list(each, listed=True) for each in value)
+    if isinstance(value, dict):
+        return any(_holds_list(each, listed=listed) for each in value.values())
     return listed and isinstance(value, str)
 
 

@@ -19,6 +19,7 @@ from catena.model.errors import needs
 from catena.model.merged_cells import Merged, Row, header_rows, moved, title_rows, unmerged
 from catena.model.places import SEPARATOR
 from catena.text.headings import plain_title
+from catena.text.loose_json import whole_number
 from catena.text.periods import timing_of
 from catena.text.stems import language_of
 from catena.text.words import RAISED, numbers_of, raised, tokenise
@@ -433,14 +434,11 @@ class HtmlTable:
         self._span = (1, 1)
         self._skip_hanging(row)
         self._heads[-1].append(cell == "th")
-        if columns * rows > 1 and len(row) < MAX_COLUMNS:
-            self._merged.append(Merged(len(self._rows), len(row), rows, min(columns, MAX_COLUMNS - len(row))))
-        for position in range(columns):
-            if len(row) >= MAX_COLUMNS:
-                return
-            if rows > 1:
-                self._hanging[len(row)] = rows
-            row.append(text if position == 0 else "")
+        columns = min(columns, MAX_COLUMNS - len(row))
+        if columns * rows > 1:
+            self._merged.append(Merged(len(self._rows), len(row), rows, columns))
+        self._hanging |= dict.fromkeys(range(len(row), len(row) + columns), rows)
+        row += [text, *[""] * columns][: max(columns, 0)]
 
     def _skip_hanging(self, row: list[str]) -> None:
         while self._hanging.get(len(row), 0) > 0:
@@ -489,9 +487,7 @@ def _header(rows: Sequence[Sequence[str]], heads: Sequence[Sequence[bool]], merg
 
 def _number(values: Mapping[str, str], name: str, at_most: int) -> int:
     text = values.get(name, "").strip()
-    if len(text) >= 10:
-        return at_most
-    return min(max(int(text), 1), at_most) if text.isdecimal() else 1
+    return min(max(whole_number(text), 1), at_most) if text.isdecimal() else 1
 
 
 _BRACKETS = re.compile(r"[(\[]([^()\[\]]++)[)\]]")
