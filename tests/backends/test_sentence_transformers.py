@@ -1,6 +1,7 @@
 """Embedders and cross-encoders by sentence-transformers: MiniLM, and a tiny one of random weights (`torch` only)."""
 
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -303,3 +304,86 @@ def test_what_a_model_raises_is_our_error_and_says_at_what():
         SentenceTransformerEmbedder(Broken())
     with pytest.raises(ServiceError, match="embedding the tokens of 2 texts failed: RuntimeError"):
         SentenceTransformerTokenEmbedder(Broken()).embed_document_tokens(["a", "b"])
+
+
+class Letters:
+    """An encoder whose tokens are letters; a piece that begins inside a word has one more, at its beginning."""
+
+    def __call__(self, text):
+        spans = [match.span() for match in re.finditer(r"\w", text)]
+        words = [text[:start].count(" ") for start, _ in spans]
+        more = [(0, 0)] if text[:1].islower() else []
+        return SimpleNamespace(ids=more + spans, offsets=spans, word_ids=words)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "pieces"),
+    [
+        ("Ab Cd Ef", 4, ["Ab Cd ", "Ef"]),
+        ("Ab Cd", 4, ["Ab Cd"]),
+        ("Abc De Fgh", 5, ["Abc De ", "Fgh"]),  # not inside a word
+        ("Abcdefgh Ij", 4, ["Ab", "cd", "ef", "gh ", "Ij"]),  # cut so fine that what begins inside a word fits, too
+        ("Abc", 1, ["A", "b", "c"]),  # finer is not possible
+        ("", 3, [""]),
+    ],
+)
+def test_a_text_is_cut_between_words_and_longer_words_where_they_fit(text, limit, pieces):
+    assert backend.fitting_windows(Letters(), text, limit) == pieces
+
+
+class Crosser(StandIn):
+    """A cross-encoder whose logit is the number of words "fuse" in a text, less one."""
+
+    max_seq_length, prompts, default_prompt_name = 12, {"query": "q: "}, "query"
+    config, activation_fn = SimpleNamespace(num_labels=1), "own"
+
+    def predict(self, pairs, *, batch_size, show_progress_bar, activation_fn):
+        self.asked, self.activation_fn = (pairs, batch_size, show_progress_bar), activation_fn
+        return [[text.count("fuse") - 1.0] for _, text in pairs]
+
+
+def test_a_pair_is_scored_by_its_best_window_beside_question_prompt_and_marks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.nn", SimpleNamespace(Identity=object))
+    model = Crosser()
+    texts = ["a b c d e f fuse fuse", "fuse", ""]
+    assert CrossEncoderReranker(model, logits=True, batch_size=7).score("which fuse", texts) == (1.0, 0.0, -1.0)
+    windows = ["a b c d e f ", "fuse fuse", "fuse", ""]  # of six words: two are the question's, one the prompt's
+    assert model.asked == ([("which fuse", window) for window in windows], 7, False)
+    assert model.activation_fn == "own"
+    assert CrossEncoderReranker(model).score("q", texts[1:]) == pytest.approx((1 / 2, 1 / (1 + np.e)))
+    assert CrossEncoderReranker(model).score("q", []) == ()
+    reranker = CrossEncoderReranker(model, logits=True)
+    assert reranker.identity == CrossEncoderReranker(model).identity + ";logits"
+    assert reranker.score("a b c d e", ["a fuse"]) == (0.0,)  # a quarter is left
+    with pytest.raises(ParameterError, match="prompt and marks must be at most 9 of 12, got 10"):
+        reranker.score("a b c d e f", texts)
+    model.config = SimpleNamespace(num_labels=2)
+    with pytest.raises(ParameterError, match="labels of the model must be 1"):
+        CrossEncoderReranker(model)
+
+
+def test_a_fingerprint_tells_first_weights_names_and_shapes_apart():
+    def of(name="w", shape=(2, 20), place=0):
+        rows = np.zeros(shape, np.float32)
+        rows.flat[place] = 1.0
+        return backend.fingerprint(SimpleNamespace(state_dict=lambda: {name: rows.view(Rows)}))
+
+    changed = [of(), of("v"), of(shape=(20, 2)), of(place=15)]
+    assert {len(each) for each in changed} == {8}
+    assert len(set(changed)) == 4
+    assert of(place=16) == of(place=39)  # of a tensor the first sixteen
+
+
+def test_a_text_in_training_has_the_windows_of_the_embedder():
+    from catena.backends.chain_network import TrainedEncodings
+    from catena.graph import Texts
+
+    model, weight = StandIn(), SimpleNamespace(requires_grad=True)
+    model.get_sentence_embedding_dimension = lambda: 26
+    model.named_parameters = lambda: [("learned", weight), ("frozen", SimpleNamespace(requires_grad=False))]
+    made = TrainedEncodings(model, Texts(queries=["a b c d e f"], paths=["a"], nodes=["a b c d e f g", ""]))
+    assert (made.dim, made.lists_at_once, made.parameters) == (26, 1, {"learned": weight})
+    queries = [[("q: a b c d e ", 5), ("q: f", 1)]]  # a window has room for six words, and the prompt takes one
+    assert made._texts == {
+        "queries": queries, "paths": [[("a", 1)]], "nodes": [[("a b c d e f ", 6), ("g", 1)], [("", 1)]],
+    }  # fmt: skip

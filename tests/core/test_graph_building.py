@@ -186,6 +186,19 @@ def test_neighbours_do_not_depend_on_the_blocks(block: int, copies: int, monkeyp
         assert all(one < other for one, other in pairwise(zip(-weights, near, strict=True)))
 
 
+def test_where_all_centres_are_compared_approximate_neighbours_are_the_exact_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(semantic, "_BATCH", 64)
+    rows, told = clustered(300, copies=2), list[tuple[int, int]]()
+    found = semantic.nearest(rows, 5, lambda done, total: told.append((done, total)), exact=False)
+    wanted = semantic.nearest(rows, 5, lambda done, total: None)
+    assert found.places.tolist() == wanted.places.tolist()
+    assert found.cosines.tolist() == wanted.cosines.tolist()
+    assert told == [(0, 150), (64, 150), (128, 150), (150, 150)]  # each row is there twice
+
+
 @pytest.mark.slow
 def test_approximate_neighbours_are_nearly_the_exact_ones() -> None:
     pytest.importorskip("faiss")
