@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Step, embed_texts
-from catena.evaluation.significance import PairedComparison, Rounds, compare
+from catena.evaluation.significance import SEED, PairedComparison, Rounds, compare
 from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError, check_given
 from catena.text.words import folded
 
 Matrix: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = Sequence[str | None]
+_SHUFFLES = 999  # of labels, in a permutation test
 _BLOCK = 1024  # rows compared with all others at a time
 _SAME = 1e-9  # inner products this near are one: equal texts differ by roundings only
 Method: TypeAlias = Literal["pca", "t-sne"]
@@ -198,7 +199,9 @@ class CohesionStudy:
     vectors: Mapping[str, Matrix] = field(repr=False, compare=False)
 
 
-def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 999, seed: int = 0) -> Cohesion:
+def cohesion(
+    vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = _SHUFFLES, seed: int = SEED
+) -> Cohesion:
     """Measure how well vectors stand in groups.
 
     Args:
@@ -228,7 +231,7 @@ def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 
 
 
 def study(
-    ways: Mapping[str, Sequence[str]], labels: Labels, *, rounds: int = 999, seed: int = 0
+    ways: Mapping[str, Sequence[str]], labels: Labels, *, rounds: int = _SHUFFLES, seed: int = SEED
 ) -> Step[CohesionStudy]:
     """Embed the same pieces written in several ways, and measure each way under the same labels.
 
@@ -381,7 +384,7 @@ class Projection:
 
 
 def project(
-    sets: Mapping[str, NDArray[np.floating]], *, method: Method = "pca", perplexity: float = 30.0, seed: int = 0
+    sets: Mapping[str, NDArray[np.floating]], *, method: Method = "pca", perplexity: float = 30.0, seed: int = SEED
 ) -> Projection:
     """Project all sets together onto one plane.
 

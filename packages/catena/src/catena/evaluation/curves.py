@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from catena.evaluation.judgements import Qrels, Ranked, Run, as_relevant, match_queries, relevant_ids, scored_ids
 from catena.evaluation.log_rank_measure import (
+    GAMMA,
     LogRankRules,
     MeanLogRankIndex,
     Ties,
@@ -19,7 +20,7 @@ from catena.evaluation.log_rank_measure import (
     log_rank_score,
     mean_log_rank_index,
 )
-from catena.evaluation.significance import Rounds, Share
+from catena.evaluation.significance import LEVEL, SEED, Rounds, Share
 from catena.model import EvaluationError, ParameterError, check_given
 
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)  # HiQA draws several curves and names none of them as its own
@@ -53,7 +54,7 @@ class RecallCurve:
     n_queries: int
 
 
-def score_curve(ranks: Sequence[float], *, n: int, gamma: float = 1.0) -> tuple[float, ...]:
+def score_curve(ranks: Sequence[float], *, n: int, gamma: float = GAMMA) -> tuple[float, ...]:
     """Return `S(r) = 1 - ln(1 + gamma (r - 1)) / ln(1 + gamma (n - 1))` of each rank, as `log_rank_score` does."""
     return tuple(log_rank_score(rank, n=n, gamma=gamma) for rank in ranks)
 
@@ -104,7 +105,7 @@ def ranks_by_query(qrels: Qrels, run: Run, *, n: int) -> dict[str, tuple[float, 
 
 
 def recall_curve(
-    ranks: Ranks, *, n: int, gamma: float = 1.0, level: Share = 0.95, rounds: Rounds = 1_000, seed: int = 0
+    ranks: Ranks, *, n: int, gamma: float = GAMMA, level: Share = LEVEL, rounds: Rounds = 1_000, seed: int = SEED
 ) -> RecallCurve:
     """Return mean recall over ranks, as a step curve whose area is the mean Log-Rank Index.
 

@@ -11,9 +11,9 @@ from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.curves import ranks_of
 from catena.evaluation.evidence import item_recall
 from catena.evaluation.judgements import Ranked, ranked_ids, scored_ids
-from catena.evaluation.log_rank_measure import LogRankRules, MeanLogRankIndex, mean_log_rank_index
+from catena.evaluation.log_rank_measure import GAMMA, LogRankRules, MeanLogRankIndex, mean_log_rank_index
 from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold
-from catena.evaluation.significance import detectable_difference
+from catena.evaluation.significance import LEVEL, SEED, detectable_difference
 from catena.evaluation.standard import evaluate
 from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError, Ranking
 
@@ -161,9 +161,9 @@ def retrieval_report(
     deep: Mapping[str, Ranked],
     n: int,
     k: int = 5,
-    gamma: float = 1.0,
-    level: float = 0.95,
-    seed: int = 0,
+    gamma: float = GAMMA,
+    level: float = LEVEL,
+    seed: int = SEED,
 ) -> RetrievalReport:
     """Return what was found, over all questions with gold and by kind.
 

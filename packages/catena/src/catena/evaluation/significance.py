@@ -25,6 +25,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Share: TypeAlias = Annotated[float, Gt(0), Lt(1)]
 Rounds: TypeAlias = Annotated[int, Ge(1)]
 
+LEVEL, ROUNDS, SEED = 0.95, 10_000, 0  # of intervals and tests, where none is given
 _EXACT_UP_TO = 20  # differences: 2^20 sign patterns
 _CELLS = 1 << 22  # numbers drawn at a time: 32 MiB
 
@@ -60,7 +61,7 @@ class PairedComparison:
 
 
 def compare(
-    a: Mapping[str, float], b: Mapping[str, float], *, level: float = 0.95, rounds: int = 10_000, seed: int = 0
+    a: Mapping[str, float], b: Mapping[str, float], *, level: float = LEVEL, rounds: int = ROUNDS, seed: int = SEED
 ) -> PairedComparison:
     """Compare two systems by their values per query, e.g. `MeasureResult.per_query`.
 
@@ -98,7 +99,7 @@ def compare(
     )
 
 
-def randomisation_p(differences: Sequence[float], *, rounds: Rounds = 10_000, seed: int = 0) -> float:
+def randomisation_p(differences: Sequence[float], *, rounds: Rounds = ROUNDS, seed: int = SEED) -> float:
     """Return the two-sided p of the mean difference under random signs.
 
     Up to 20 differences all 2^n sign patterns are counted: `p = c / 2^n`, c patterns at least as far from 0 as the
@@ -133,7 +134,7 @@ def randomisation_p(differences: Sequence[float], *, rounds: Rounds = 10_000, se
 
 
 def bootstrap_interval(
-    differences: Sequence[float], *, level: Share = 0.95, rounds: Rounds = 10_000, seed: int = 0
+    differences: Sequence[float], *, level: Share = LEVEL, rounds: Rounds = ROUNDS, seed: int = SEED
 ) -> tuple[float, float]:
     """Return the bias-corrected and accelerated (BCa) interval of the mean difference.
 
@@ -185,7 +186,7 @@ def detectable_difference(
     *,
     deviation: Annotated[float, Ge(0), Lt(inf)] = 0.25,
     power: Share = 0.8,
-    level: Share = 0.95,
+    level: Share = LEVEL,
 ) -> float:
     """Return the smallest mean difference that a paired test over n queries finds with the given power.
 
