@@ -19,6 +19,7 @@ from retrieval_cases import chunk
 from catena.effects import Complete, Completion, Journal, Services, Step, plan, run
 from catena.enrichment import (
     ContextOptions,
+    GraphKeywords,
     Keywords,
     LLMDetector,
     MadeViews,
@@ -211,6 +212,16 @@ def test_versions_change_with_options_and_the_way_and_nothing_else():
     assert Keywords().version.startswith("view_keywords/1:")
     assert Keywords(by="offline").version.startswith("offline/1:")
     assert [maker.asks_model for maker in (*LLM_MAKERS, *OFFLINE_MAKERS)] == [True, True, True, False, False]
+
+
+def test_what_a_model_wrote_by_default_is_kept_under_the_name_that_it_has():
+    """Another name has all views of all libraries written again, which costs money: raise the version as well."""
+    kept = {
+        Summaries(): "view_summary/1:1d9aa6d7893cc447", Keywords(): "view_keywords/1:a78f6b7db4b95497",
+        Questions(): "view_questions/1:1437f14a087c43a6", GraphKeywords(): "graph_keywords/1:69b74cb38e35f217",
+        Summaries(by="offline"): "offline/1:f755abdf538dbba2", Keywords(by="offline"): "offline/1:c6ff565197faacff",
+    }  # fmt: skip
+    assert {maker: maker.version for maker in kept} == kept
 
 
 def test_section_name_is_the_path_without_the_documents_title():

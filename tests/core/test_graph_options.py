@@ -44,3 +44,7 @@ def test_the_nearest_wrong_number_is_refused_by_name_and_the_least_is_taken(kind
             kind(**{name: value})
         if isinstance(value, int):
             assert getattr(kind(**{name: value + 1}), name) == value + 1
+
+
+def test_a_graph_of_the_default_options_is_found_again_under_their_name():
+    assert GraphOptions().identity == "823c08616dbafd5b"  # another name builds the graphs of all libraries again
