@@ -133,6 +133,11 @@ def test_no_text_and_no_title_opens_or_ends_the_tag_of_what_is_read():
     assert "critical_entities/1" in {request.prompt_version for request in llm.calls}
 
 
+def test_a_chunk_of_one_word_is_asked_about_too():
+    made(chunks_of("Pump"), [Keywords()], llm := FakeLLM(said))
+    assert len(llm.calls) == 1
+
+
 def test_a_summary_is_asked_for_above_the_number_of_tokens_and_not_at_it():
     text, llm = "word " * 200, FakeLLM(lambda r: "Each word is a word.")
     assert count_tokens(text) == 200
@@ -327,16 +332,6 @@ def test_options_that_only_a_model_obeys_are_refused():
     for maker, options in ((Summaries, {"guidance": "x"}), (Keywords, {"language": "French"})):
         with pytest.raises(ParameterError, match="only a model obeys"):
             maker(by="offline", **options)
-
-
-def test_each_number_has_its_least():
-    common = {"part_tokens": 1, "max_tokens": 1}
-    more = ((Summaries, {"over_tokens": 0, "sentences": 1}), (Keywords, {"words": 1}), (Questions, {"count": 1}))
-    for maker, least in ((maker, common | own) for maker, own in more):
-        for name, value in least.items():
-            assert getattr(maker(**{name: value}), name) == value
-            with pytest.raises(ParameterError, match=name):
-                maker(**{name: value - 1})
     with pytest.raises(ParameterError, match="words"):
         Summaries(words=-1)
 
@@ -422,7 +417,7 @@ def test_running_sentences_leave_out_what_is_no_prose():
     (plain,) = chunks_of(" Seals \n label without an end mark\n", path=("Seals",))
     assert running_sentences(plain) == ("label without an end mark",)
     said = "Change the seals each year"
-    (again,) = chunks_of(f"{said}\n\nIt says so in the book.\n{said}\nand go on.\n", path=(said,))
+    (again,) = chunks_of(f"{said}\n\nIt says so in the book.\n{said}\nand go on.\n", path=("Manual", said))
     assert running_sentences(again) == ("It says so in the book.", f"{said} and go on.")  # not the heading again
 
 
@@ -561,6 +556,8 @@ def test_salient_terms_by_hand():
     # of equal ones the first in the text; words before pairs within a piece
     assert salient_terms(texts, words=9) == (("red", "red pump", "blue", "blue red", "pump"), ("pump",))
     assert salient_terms(texts, words=3) == (("red", "red pump"), ("pump",))
+    # S = 9: "oil" n 2, s 1: 2 log(10 / 1.5) = 3.8; "cap" n 3, s 3: 3 log(10 / 3.5) = 3.1
+    assert salient_terms(["cap\n" * 3 + "oil, oil\n" + "12\n" * 5], words=2) == (("oil", "cap"),)
 
 
 def test_pairs_run_over_no_punctuation_and_numbers_stand_beside_words_only():

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from catena.enrichment import CodeDetector, ContextOptions, LLMDetector, RecognizerDetector
+from catena.enrichment import (
+    CodeDetector,
+    ContextOptions,
+    Keywords,
+    LLMDetector,
+    Questions,
+    RecognizerDetector,
+    Summaries,
+)
 from catena.graph import FeatureTraining, GraphOptions, GraphSearch, ListOptions, SimilarityScorer, WalkOptions
 from catena.graph import TrainingOptions as NetworkTraining
 from catena.model import ParameterError
@@ -23,12 +31,17 @@ WRONG = (
     (FeatureTraining, dict.fromkeys(("networks", "units", "rounds", "epochs", "batch", "hops"), 0)),
     (FeatureTraining, {"rate": 1.0, "hidden": 1.0, "seed": -1}),
     (NetworkTraining, dict.fromkeys(("epochs", "batch", "hidden", "edge_hidden", "patience"), 0)),
-    (NetworkTraining, {"validation": 1.0, "learning_rate": 0.0, "encoder_learning_rate": 0.0, "weight_decay": -0.1}),
-    (NetworkTraining, {"seed": -1}),
+    (
+        NetworkTraining,
+        {"validation": 1.0, "learning_rate": 0.0, "encoder_learning_rate": 0.0, "weight_decay": -0.1, "seed": -1},
+    ),
     (ContextOptions, dict.fromkeys(("title_tokens", "summary_tokens", "section_tokens", "max_tokens"), 0)),
     (LLMDetector, {"weight": 0, "max_words": 0, "max_tokens": 0}),
     (RecognizerDetector, {"weight": 0, "max_words": 0}),
     (CodeDetector, {"weight": 0}),
+    (Summaries, {"part_tokens": 0, "max_tokens": 0, "over_tokens": -1, "sentences": 0}),
+    (Keywords, {"part_tokens": 0, "max_tokens": 0, "words": 0}),
+    (Questions, {"part_tokens": 0, "max_tokens": 0, "count": 0}),
     (AtomicOptions, {"window": 0, "attempts": 0, "fallback": 0, "unlike": 0.0, "least_kept": -0.1}),
     (AtomicOptions, {"unlike": 1.1, "least_kept": 1.1, "max_tokens": 1_999}),
     (Clustering, {"dimensions": 0, "components": 0, "tokens": 0, "threshold": 1.1, "seed": -1}),

@@ -21,7 +21,6 @@ from catena.text.words import folded
 
 Matrix: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = Sequence[str | None]
-_SHUFFLES = 999  # of labels, in a permutation test
 _BLOCK = 1024  # rows compared with all others at a time
 _SAME = 1e-9  # inner products this near are one: equal texts differ by roundings only
 Method: TypeAlias = Literal["pca", "t-sne"]
@@ -199,9 +198,7 @@ class CohesionStudy:
     vectors: Mapping[str, Matrix] = field(repr=False, compare=False)
 
 
-def cohesion(
-    vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = _SHUFFLES, seed: int = SEED
-) -> Cohesion:
+def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 999, seed: int = SEED) -> Cohesion:
     """Measure how well vectors stand in groups.
 
     Args:
@@ -231,7 +228,7 @@ def cohesion(
 
 
 def study(
-    ways: Mapping[str, Sequence[str]], labels: Labels, *, rounds: int = _SHUFFLES, seed: int = SEED
+    ways: Mapping[str, Sequence[str]], labels: Labels, *, rounds: int = 999, seed: int = SEED
 ) -> Step[CohesionStudy]:
     """Embed the same pieces written in several ways, and measure each way under the same labels.
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from catena.evaluation.judgements import Qrels, Ranked, Run, as_relevant, match_queries, relevant_ids, scored_ids
 from catena.evaluation.log_rank_measure import (
-    GAMMA,
     LogRankRules,
     MeanLogRankIndex,
     Ties,
@@ -54,7 +53,7 @@ class RecallCurve:
     n_queries: int
 
 
-def score_curve(ranks: Sequence[float], *, n: int, gamma: float = GAMMA) -> tuple[float, ...]:
+def score_curve(ranks: Sequence[float], *, n: int, gamma: float = 1.0) -> tuple[float, ...]:
     """Return `S(r) = 1 - ln(1 + gamma (r - 1)) / ln(1 + gamma (n - 1))` of each rank, as `log_rank_score` does."""
     return tuple(log_rank_score(rank, n=n, gamma=gamma) for rank in ranks)
 
@@ -105,7 +104,7 @@ def ranks_by_query(qrels: Qrels, run: Run, *, n: int) -> dict[str, tuple[float, 
 
 
 def recall_curve(
-    ranks: Ranks, *, n: int, gamma: float = GAMMA, level: Share = LEVEL, rounds: Rounds = 1_000, seed: int = SEED
+    ranks: Ranks, *, n: int, gamma: float = 1.0, level: Share = LEVEL, rounds: Rounds = 1_000, seed: int = SEED
 ) -> RecallCurve:
     """Return mean recall over ranks, as a step curve whose area is the mean Log-Rank Index.
 

@@ -28,7 +28,6 @@ from catena.model import Checked, EvaluationError
 
 Place: TypeAlias = tuple[float, float]  # a piece stands at each rank from the first to the last with equal chance
 
-GAMMA = 1.0  # where none is given
 _TINY_GAMMA = 1e-30  # below, the index is the linear 1 - (r-1)/(N-1) to the last bit, and products would underflow
 _HUGE_GAMMA = 1e18  # above, ln(1 + gamma x) = ln gamma + ln x to the last bit, and products would overflow
 _BLOCK = 1 << 20  # ranks summed at a time: 8 MiB
@@ -101,7 +100,7 @@ class LogRankRules(Checked):
     """
 
     n: Annotated[int, Ge(0), Le(_MAX_PIECES)]
-    gamma: Annotated[float, Gt(0), Lt(inf)] = GAMMA
+    gamma: Annotated[float, Gt(0), Lt(inf)] = 1.0
     ties: Ties = "mid-rank"
     unretrieved: Unretrieved = "last"
 
@@ -164,7 +163,7 @@ class MeanLogRankIndex(LogRankRules):
         return f"mean LRI {_reading(self)}; {self.queries}"
 
 
-def log_rank_score(rank: float, *, n: int, gamma: float = GAMMA) -> float:
+def log_rank_score(rank: float, *, n: int, gamma: float = 1.0) -> float:
     """Return what one piece earns: `S(r) = 1 - ln(1 + gamma (r - 1)) / ln(1 + gamma (n - 1))`.
 
     S(1) = 1 and S(n) = 0; as gamma goes to 0 it becomes the linear `1 - (r - 1) / (n - 1)`. For n = 1 it is 1 by
@@ -192,7 +191,7 @@ def log_rank_index(
     ranked: Ranked,
     *,
     n: int,
-    gamma: float = GAMMA,
+    gamma: float = 1.0,
     ties: Ties = "mid-rank",
     unretrieved: Unretrieved = "last",
 ) -> LogRankScore:
@@ -258,13 +257,7 @@ def check_room(n: int, returned: int, lost: int) -> None:
 
 
 def mean_log_rank_index(
-    qrels: Qrels,
-    run: Run,
-    *,
-    n: int,
-    gamma: float = GAMMA,
-    ties: Ties = "mid-rank",
-    unretrieved: Unretrieved = "last",
+    qrels: Qrels, run: Run, *, n: int, gamma: float = 1.0, ties: Ties = "mid-rank", unretrieved: Unretrieved = "last"
 ) -> MeanLogRankIndex:
     """Return the mean of `log_rank_index` over the judged queries that have a relevant piece.
 

@@ -212,19 +212,17 @@ def _t_quantile(share: float, freedom: int) -> float:
 
     Source: Abramowitz and Stegun, 26.7.3 and 26.7.4.
     """
-    steps = np.arange(2 + freedom % 2, freedom, 2)
-    factors, whole = (steps - 1) / steps, 1 << 50
-
-    def angle(at: int) -> float:
-        return (at / whole - 0.5) * pi
+    steps, whole = np.arange(2 + freedom % 2, freedom, 2), 1 << 50
+    factors = (steps - 1) / steps
 
     def below(at: int) -> float:
-        series = sin(angle(at)) * (1 + float(np.cumprod(factors * cos(angle(at)) ** 2).sum()))
+        angle = (at / whole - 0.5) * pi
+        series = sin(angle) * (1 + float(np.cumprod(factors * cos(angle) ** 2).sum()))
         if freedom % 2:
-            series = (angle(at) + (series * cos(angle(at)) if freedom > 1 else 0)) * 2 / pi
+            series = (angle + (series * cos(angle) if freedom > 1 else 0)) * 2 / pi
         return (1 + series) / 2
 
-    return tan(angle(bisect_left(range(whole), share, key=below))) * sqrt(freedom)
+    return tan((bisect_left(range(whole), share, key=below) / whole - 0.5) * pi) * sqrt(freedom)
 
 
 def _bca_tails(values: Floats, means: Floats, tails: tuple[float, float]) -> tuple[float, float]:
