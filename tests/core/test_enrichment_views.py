@@ -133,17 +133,14 @@ def test_no_text_and_no_title_opens_or_ends_the_tag_of_what_is_read():
     assert "critical_entities/1" in {request.prompt_version for request in llm.calls}
 
 
-def test_a_chunk_of_one_word_is_asked_about_too():
-    made(chunks_of("Pump"), [Keywords()], llm := FakeLLM(said))
-    assert len(llm.calls) == 1
-
-
 def test_a_summary_is_asked_for_above_the_number_of_tokens_and_not_at_it():
     text, llm = "word " * 200, FakeLLM(lambda r: "Each word is a word.")
     assert count_tokens(text) == 200
     for given_, expected, calls in ((text, chunks_of(text)[0].text, 0), (text + "word", "Each word is a word.", 1)):
         views, _ = made(chunks_of(given_), [Summaries()], llm)
         assert ([view.text for view in views], len(llm.calls)) == ([expected], calls)
+    made(chunks_of("Pump"), [Keywords()], llm)
+    assert len(llm.calls) == 2  # of one word, too
 
 
 def test_a_long_chunk_is_asked_about_in_parts_and_a_part_that_fails_costs_itself_alone():
