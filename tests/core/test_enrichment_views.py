@@ -553,6 +553,8 @@ def test_salient_terms_by_hand():
     # of equal ones the first in the text; words before pairs within a piece
     assert salient_terms(texts, words=9) == (("red", "red pump", "blue", "blue red", "pump"), ("pump",))
     assert salient_terms(texts, words=3) == (("red", "red pump"), ("pump",))
+    # S = 4: 3 log(5 / 3.5) = 1.07 is less than log(5 / 1.5) = 1.20
+    assert salient_terms(["cap\n" * 3 + "oil"], words=2) == (("oil", "cap"),)
     # S = 9: "oil" n 2, s 1: 2 log(10 / 1.5) = 3.8; "cap" n 3, s 3: 3 log(10 / 3.5) = 3.1
     assert salient_terms(["cap\n" * 3 + "oil, oil\n" + "12\n" * 5], words=2) == (("oil", "cap"),)
 

@@ -7,9 +7,9 @@ from case_files import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.evaluation import accuracy, adequacy, mean_score
+from catena.evaluation import accuracy, adequacy
 from catena.evaluation.answers import adequacy_scores
-from catena.model import CatenaError, EvaluationError, ParameterError
+from catena.model import CatenaError, EvaluationError
 from catena_bench.judges import closed_grade
 from catena_bench.judges.grading import choice_letters, read_grades, read_ranks, verdict
 
@@ -43,11 +43,6 @@ def test_one_question_has_no_interval():
 def test_what_is_no_grade_is_refused(grades, kinds):
     with pytest.raises(EvaluationError):
         accuracy(grades, kinds)
-
-
-def test_a_level_outside_its_domain_is_refused():
-    with pytest.raises(ParameterError):
-        mean_score([1.0, 0.0], level=1.0)
 
 
 # Adequacy

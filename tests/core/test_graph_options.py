@@ -7,15 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from catena.enrichment import (
-    CodeDetector,
-    ContextOptions,
-    Keywords,
-    LLMDetector,
-    Questions,
-    RecognizerDetector,
-    Summaries,
-)
+from catena.enrichment import ContextOptions, Keywords, LLMDetector, Questions, RecognizerDetector, Summaries
 from catena.graph import FeatureTraining, GraphOptions, GraphSearch, ListOptions, SimilarityScorer, WalkOptions
 from catena.graph import TrainingOptions as NetworkTraining
 from catena.model import ParameterError
@@ -38,7 +30,6 @@ WRONG = (
     (ContextOptions, dict.fromkeys(("title_tokens", "summary_tokens", "section_tokens", "max_tokens"), 0)),
     (LLMDetector, {"weight": 0, "max_words": 0, "max_tokens": 0}),
     (RecognizerDetector, {"weight": 0, "max_words": 0}),
-    (CodeDetector, {"weight": 0}),
     (Summaries, {"part_tokens": 0, "max_tokens": 0, "over_tokens": -1, "sentences": 0}),
     (Keywords, {"part_tokens": 0, "max_tokens": 0, "words": 0}),
     (Questions, {"part_tokens": 0, "max_tokens": 0, "count": 0}),

@@ -227,16 +227,12 @@ def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 
     return _measured(normalised(rows[kept]), groups, len(names), rounds, seed)
 
 
-def study(
-    ways: Mapping[str, Sequence[str]], labels: Labels, *, rounds: int = 999, seed: int = SEED
-) -> Step[CohesionStudy]:
+def study(ways: Mapping[str, Sequence[str]], labels: Labels) -> Step[CohesionStudy]:
     """Embed the same pieces written in several ways, and measure each way under the same labels.
 
     Args:
         ways: texts by the name of the way, e.g. from `texts_of`; one text per label in each.
         labels: e.g. from `document_labels` or `homologous_labels`.
-        rounds: as in `cohesion`.
-        seed: as in `cohesion`.
 
     Raises:
         EvaluationError: a way has not one text per label, or nothing is labelled.
@@ -248,7 +244,7 @@ def study(
     vectors: dict[str, Matrix] = {}
     for name, texts in ways.items():
         vectors[name] = yield from unit_rows(texts)
-    measures = {name: cohesion(rows, labels, rounds=rounds, seed=seed) for name, rows in vectors.items()}
+    measures = {name: cohesion(rows, labels) for name, rows in vectors.items()}
     return CohesionStudy(labels=tuple(labels), measures=measures, vectors=vectors)
 
 
