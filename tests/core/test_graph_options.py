@@ -41,9 +41,8 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize(("kind", "wrong"), WRONG)
-def test_the_nearest_wrong_number_is_refused_by_name_and_the_least_is_taken(kind, wrong):
-    for name, value in wrong.items():
+def test_the_nearest_wrong_number_is_refused_by_name_and_the_least_is_taken():
+    for kind, name, value in ((kind, name, value) for kind, wrong in WRONG for name, value in wrong.items()):
         with pytest.raises(ParameterError, match=f"^{name} must be"):
             kind(**{name: value})
         if isinstance(value, int):

@@ -429,9 +429,8 @@ def pca(rows: NDArray[np.floating]) -> tuple[Plane, tuple[float, float]]:
 
 
 def _padded(part: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return at least two entries: vectors of one dimension have a second axis on which they do not differ."""
-    missing = 2 - len(part)
-    return part if missing <= 0 else np.concatenate([part, np.zeros((missing, *part.shape[1:]))])
+    """Return two entries more: vectors of one dimension have a second axis on which they do not differ."""
+    return np.concatenate([part, np.zeros((2, *part.shape[1:]))])
 
 
 def _stacked(sets: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float64]:
