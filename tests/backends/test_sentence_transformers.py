@@ -269,7 +269,7 @@ class Letters:
     [
         ("Ab Cd Ef", 4, ["Ab Cd ", "Ef"]),
         ("Ab Cd", 4, ["Ab Cd"]),
-        ("Abc De Fgh", 5, ["Abc De ", "Fgh"]),  # not inside a word
+        ("Abc Defg Hi", 5, ["Abc ", "Defg ", "Hi"]),  # not inside a word
         ("Abcdefgh Ij", 4, ["Ab", "cd", "ef", "gh ", "Ij"]),  # cut so fine that what begins inside a word fits, too
         ("Abc", 1, ["A", "b", "c"]),  # finer is not possible
         ("", 3, [""]),
