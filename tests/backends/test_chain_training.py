@@ -72,6 +72,7 @@ def test_no_question_is_on_both_sides_of_the_split() -> None:
     assert len(set(choices.question[looked_at])) == 3
     assert not set(choices.question[learned]) & set(choices.question[looked_at])
     assert {tuple(split_lists(choices, replace(OPTIONS, seed=seed))[1]) for seed in (0, 0, 1)} != {tuple(looked_at)}
+    assert [len(split_lists(choices, replace(OPTIONS, validation=v))[1]) for v in (0.01, 0.13, 0.9)] == [2, 4, 22]
     assert len(split_lists(choices, replace(OPTIONS, validation=0.0))[1]) == 0
 
 
@@ -87,6 +88,89 @@ def test_too_little_to_train_on_and_a_missing_package_are_said(monkeypatch: pyte
         MissingExtraError, match=r"torch is not installed. Try: pip install './packages/catena\[train\]'"
     ):
         train_network(*drawn(), OPTIONS)
+
+
+class Scripted:
+    """A training whose figures are given: epoch n has the n-th mean reciprocal rank, and weights of n."""
+
+    ranks: tuple[float | None, ...] = ()
+    ran: list[int] = []  # noqa: RUF012 - of all of them
+
+    def __init__(self, choices: Choices, encodings: object, options: TrainingOptions, device: str) -> None:
+        self.weight, self.moment = np.zeros(1, np.float32), np.zeros(1, np.float32)
+
+    def learn(self, number: int, lists: Any, cancel: Cancel | None) -> float:
+        if self.ranks[number - 1] == np.inf:
+            raise RuntimeError("no memory\nat all")
+        self.ran.append(number)
+        self.weight, self.moment = self.weight * 0 + number, self.moment + number
+        return number / 8
+
+    def measured(self, lists: Any) -> Epoch:
+        return Epoch(number=0, loss=0.0, mrr=self.ranks[int(self.weight[0]) - 1])
+
+    def arrays(self) -> dict[str, Any]:
+        return {"network/w": self.weight.copy()}
+
+    def network_arrays(self) -> dict[str, Any]:
+        return {"w": self.weight.copy()}
+
+    def optimiser_arrays(self) -> dict[str, Any]:
+        return {"exp_avg/network/w": self.moment}
+
+    def restore(self, weights: Any, optimiser: Any = None) -> None:
+        self.weight = weights["network/w"]
+        if optimiser:
+            self.moment = optimiser["exp_avg/network/w"]
+            assert self.moment.tolist() == [sum(range(1, int(self.weight[0]) + 1))]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "patience", "end"),
+    [
+        ((0.5, 0.75, 0.75, 0.25, 0.9, 0.1), 2, (2, 4)),  # two epochs after the first of the best
+        ((0.5, 0.75, 0.75, 0.25, 0.9, 0.1), 3, (5, 6)),
+        ((0.5, 0.4, 0.3, 0.2, 0.1, 0.0), 5, (1, 6)),
+        ((0.5, 0.4, 0.3, 0.2, 0.1, 0.0), 6, (1, 6)),
+        ((None,) * 6, 1, (6, 6)),  # without validation the last weights count
+    ],
+)
+def test_the_best_weights_are_kept_until_patience_ends_also_when_it_broke_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: tuple[float | None, ...], patience: int, end: Any
+) -> None:
+    best, count = end
+    for name, stand_in in (("TrainingRun", Scripted), ("FrozenEncodings", lambda *_: None), ("find_spec", str)):
+        monkeypatch.setattr(backend, name, stand_in)
+    monkeypatch.setattr(backend, "_device", lambda name: name)
+    monkeypatch.setattr(Scripted, "ran", [])
+    monkeypatch.setattr(Scripted, "ranks", ranks)
+    options, told = replace(OPTIONS, epochs=6, patience=patience), list[Epoch]()
+    whole = train_network(*drawn(), options, progress=told.append)
+    report = whole.report
+    assert (whole.weights["w"].tolist(), report.best_epoch, len(report.epochs)) == ([best], best, count)
+    assert report.epochs == tuple(told)
+    assert [(each.number, each.loss, each.mrr) for each in told] == [
+        (n, n / 8, ranks[n - 1]) for n in range(1, count + 1)
+    ]
+    assert (report.training_lists, report.validation_lists, report.device) == (18, 6, "cpu")
+    assert report.stopped_early is (count - best >= patience)
+    assert whole.encoder is None
+    for epochs in (1, 3, 6):
+        found = train_network(*drawn(), replace(options, epochs=epochs), folder=tmp_path)
+    assert (found.weights, found.report) == (whole.weights, report)
+    assert Scripted.ran == [*range(1, count + 1)] * 2  # no epoch twice
+    before = (tmp_path / "checkpoint.safetensors").read_bytes()
+    for data, other in ((drawn(seed=1), options), (drawn(), replace(options, seed=1))):
+        with pytest.raises(ParameterError, match="the one of a training of equal lists"):
+            train_network(*data, other, folder=tmp_path)
+    assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
+    (tmp_path / "checkpoint.safetensors").write_bytes(before[:100])
+    with pytest.raises(ParameterError, match="file of weights"):
+        train_network(*drawn(), options, folder=tmp_path)
+    monkeypatch.setattr(Scripted, "ranks", (np.inf,))
+    for folder, kept in ((tmp_path / "new", "the last checkpoint is kept"), (None, "nothing was kept")):
+        with pytest.raises(ServiceError, match=rf"training failed \(RuntimeError: no memory\); {kept}"):
+            train_network(*drawn(), options, folder=folder)
 
 
 @pytest.mark.torch
@@ -180,49 +264,13 @@ def test_what_broke_off_goes_on_to_the_same_weights(tmp_path: Path, validation: 
 
 
 @pytest.mark.torch
-def test_patience_ends_it_and_the_best_weights_are_kept(tmp_path: Path) -> None:
-    choices, vectors = drawn()
-    noise = replace(choices, positive=np.random.default_rng(3).permutation(choices.positive))
-    for start, end in zip(noise.starts[:-1], noise.starts[1:], strict=True):
-        noise.positive[start], noise.positive[end - 1] = True, False  # at least one of each
-    options = replace(OPTIONS, epochs=60, patience=2)
-    found = train_network(noise, vectors, options, folder=tmp_path)
-    report = found.report
-    assert report.stopped_early
-    assert len(report.epochs) == report.best_epoch + 2
-    until = train_network(noise, vectors, replace(options, epochs=report.best_epoch))
-    assert same(found.weights, until.weights)
-    assert same(found.weights, train_network(noise, vectors, options, folder=tmp_path).weights)
-
-
-@pytest.mark.torch
-def test_the_checkpoint_of_another_training_is_left_alone(tmp_path: Path) -> None:
-    train_network(*drawn(), replace(OPTIONS, epochs=1), folder=tmp_path)
-    before = (tmp_path / "checkpoint.safetensors").read_bytes()
-    for data, options in ((drawn(seed=1), OPTIONS), (drawn(), replace(OPTIONS, learning_rate=0.1))):
-        with pytest.raises(ParameterError, match="the one of a training of equal lists"):
-            train_network(*data, options, folder=tmp_path)
-    assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
-    (tmp_path / "checkpoint.safetensors").write_bytes(before[:100])
-    with pytest.raises(ParameterError, match="file of weights"):
-        train_network(*drawn(), OPTIONS, folder=tmp_path)
-
-
-@pytest.mark.torch
-def test_what_torch_cannot_do_is_our_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_torch_cannot_do_is_our_error() -> None:
     with pytest.raises(ParameterError, match="the name of a device"):
         train_network(*drawn(), replace(OPTIONS, device="abacus"))
     choices, vectors = drawn()
     vectors.nodes[:] = np.inf
     with pytest.raises(ParameterError, match="learning rates must be lower: epoch 1"):
         train_network(choices, vectors, OPTIONS)
-
-    def out_of_memory(*_: object) -> None:
-        raise RuntimeError("out of memory: tried to allocate\nmore")
-
-    monkeypatch.setattr("catena.backends.chain_network.TrainingRun._step", out_of_memory)
-    with pytest.raises(ServiceError, match=r"RuntimeError: out of memory: tried to allocate\); nothing was kept"):
-        train_network(*drawn(), OPTIONS)
 
 
 TEXTS = {

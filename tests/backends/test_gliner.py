@@ -68,14 +68,6 @@ def test_names_come_in_order_of_place_each_once():
     assert len(model.calls) == 2
 
 
-@pytest.mark.parametrize("place", [0, 30, 70, 95, 99, 100, 101, 140, 250, 298])
-def test_nothing_of_a_long_text_is_dropped(place):
-    words = [f"word{i}" for i in range(300)]
-    words[place : place + 2] = ["Acme", "Pumps"]
-    recognizer = GLiNERRecognizer(StandIn(max_len=100), labels=["company"])
-    assert recognizer.recognise([" ".join(words), "x"]) == (("Acme Pumps",), ())
-
-
 @given(st.integers(0, 400), st.integers(1, 120))
 def test_windows_cover_all_words_and_overlap_by_a_quarter_or_32(n_words, size):
     text = "  " + ", ".join(f"w{i}" for i in range(n_words)) + "  "

@@ -140,6 +140,8 @@ def test_what_a_service_says_is_short_and_without_the_key(place):
     assert isinstance(error, ServiceError)
     assert "secret-word" not in str(error)
     assert len(error.what) < MAX_MESSAGE + 40
+    assert [len(place.words({"detail": "x" * size})) for size in (299, 300, 301)] == [299, 300, 301]
+    assert place.words("x" * 302) == "x" * 300 + "…"
 
 
 def test_the_key_is_taken_out_before_the_text_is_cut(place):

@@ -1,6 +1,7 @@
 """Embedders and cross-encoders by sentence-transformers: MiniLM, and a tiny one of random weights (`torch` only)."""
 
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -64,18 +65,6 @@ def test_a_long_text_is_the_mean_of_windows_that_tile_it(model, embedder):
 
 
 @pytest.mark.torch
-def test_a_prompt_takes_room_from_the_window(model):
-    model.prompts = {**model.prompts, "document": "passage: "}
-    try:
-        prompted = SentenceTransformerEmbedder(model)
-        windows = backend.windows_of(model, LONG, "passage: ")
-        assert all(len(model.tokenizer("passage: " + w)["input_ids"]) <= model.max_seq_length for w in windows)
-        assert not np.allclose(prompted.embed_documents(["pump"])[0], prompted.embed_query("pump"), atol=1e-3)
-    finally:
-        model.prompts = {**model.prompts, "document": ""}
-
-
-@pytest.mark.torch
 def test_a_model_that_is_not_there_is_our_error(minilm, tmp_path):
     with pytest.raises(ServiceError, match="'absent' cannot be loaded"):
         SentenceTransformerEmbedder(str(tmp_path / "absent"))
@@ -96,7 +85,7 @@ LIMIT = 48  # tokens of a pair
 LONG_PAIR = " ".join(WORDS[index % 7 + (index % 5)] for index in range(300))
 
 
-def tiny(folder: Path, labels: int = 1) -> str:
+def tiny(folder: Path) -> str:
     """Write a BERT of two layers with random weights and a vocabulary of a few words and letters."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
@@ -109,7 +98,7 @@ def tiny(folder: Path, labels: int = 1) -> str:
     torch.manual_seed(7)
     config = transformers.BertConfig(  # of a range in which random weights tell texts apart
         vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=LIMIT, num_labels=labels, initializer_range=0.5,
+        max_position_embeddings=LIMIT, num_labels=1, initializer_range=0.5,
     )  # fmt: skip
     transformers.BertForSequenceClassification(config).eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -143,12 +132,6 @@ def test_a_short_text_has_the_logit_the_model_gives(crosser, reranker):
 
 
 @pytest.mark.torch
-def test_by_default_a_score_is_the_sigmoid_of_the_logit(crosser, reranker):
-    logits = np.array(reranker.score(QUERY, TEXTS))
-    assert CrossEncoderReranker(crosser).score(QUERY, TEXTS) == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-6)
-
-
-@pytest.mark.torch
 def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(crosser, reranker):
     windows = backend.fitting_windows(partial(backend.tokens_of, crosser.tokenizer), LONG_PAIR, reranker._room(QUERY))
     assert "".join(windows) == LONG_PAIR
@@ -158,21 +141,6 @@ def test_a_long_text_scores_as_its_best_window_and_nothing_of_it_is_cut_off(cros
     alone = reranker.score(QUERY, windows)
     assert reranker.score(QUERY, [LONG_PAIR]) == pytest.approx([max(alone)], abs=1e-5)
     assert len(set(alone)) > 3
-
-
-@pytest.mark.torch
-def test_order_and_empty_texts(reranker):
-    forward = reranker.score(QUERY, (*TEXTS, "", LONG_PAIR))
-    assert len(forward) == 5
-    assert np.isfinite(forward).all()
-    assert reranker.score(QUERY, (LONG_PAIR, "", *TEXTS[::-1])) == pytest.approx(forward[::-1], abs=1e-5)
-    assert reranker.score(QUERY, ()) == ()
-
-
-@pytest.mark.torch
-def test_a_question_that_leaves_no_room_is_refused(reranker):
-    with pytest.raises(ParameterError, match="at most 36 of 48"):
-        reranker.score("pump " * 40, TEXTS)
 
 
 @pytest.mark.torch
@@ -199,25 +167,6 @@ def test_it_is_a_reranker_with_a_name_and_answers_the_driver(path, reranker):
     assert reranker.identity.split("@")[1] == by_path.identity.split("@")[1] + ";logits"
     (scores,) = run(ask([Rate(query=QUERY, texts=TEXTS)]), Services(reranker=by_path))
     assert scores == pytest.approx(by_path.score(QUERY, TEXTS))
-
-
-@pytest.mark.torch
-def test_a_model_with_several_labels_is_refused(tmp_path):
-    with pytest.raises(ParameterError, match="labels of the model must be 1"):
-        CrossEncoderReranker(tiny(tmp_path / "three", labels=3))
-
-
-@pytest.mark.torch
-def test_a_model_that_fails_is_our_error(reranker, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(reranker, "_model", SimpleNamespace(**vars(reranker._model)), raising=True)
-    monkeypatch.setattr(backend, "fitting_windows", lambda *_: ["text"])
-    monkeypatch.setattr(reranker, "_room", lambda _: 10)
-    reranker._model.tokenizer, reranker._model.activation_fn, reranker._model.predict = None, None, fail
-    with pytest.raises(ServiceError, match="scoring 2 texts failed: RuntimeError"):
-        reranker.score(QUERY, TEXTS[:2])
 
 
 # Without torch: a model of words, each of which is one token and one direction
@@ -303,3 +252,87 @@ def test_what_a_model_raises_is_our_error_and_says_at_what():
         SentenceTransformerEmbedder(Broken())
     with pytest.raises(ServiceError, match="embedding the tokens of 2 texts failed: RuntimeError"):
         SentenceTransformerTokenEmbedder(Broken()).embed_document_tokens(["a", "b"])
+
+
+class Letters:
+    """An encoder whose tokens are letters; a piece that begins inside a word has one more, at its beginning."""
+
+    def __call__(self, text):
+        spans = [match.span() for match in re.finditer(r"\w", text)]
+        words = [text[:start].count(" ") for start, _ in spans]
+        more = [(0, 0)] if text[:1].islower() else []
+        return SimpleNamespace(ids=more + spans, offsets=spans, word_ids=words)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "pieces"),
+    [
+        ("Ab Cd Ef", 4, ["Ab Cd ", "Ef"]),
+        ("Ab Cd", 4, ["Ab Cd"]),
+        ("Abc Defg Hi", 5, ["Abc ", "Defg ", "Hi"]),  # not inside a word
+        ("Abcdefgh Ij", 4, ["Ab", "cd", "ef", "gh ", "Ij"]),  # cut so fine that what begins inside a word fits, too
+        ("Abc", 1, ["A", "b", "c"]),  # finer is not possible
+        ("", 3, [""]),
+    ],
+)
+def test_a_text_is_cut_between_words_and_longer_words_where_they_fit(text, limit, pieces):
+    assert backend.fitting_windows(Letters(), text, limit) == pieces
+
+
+class Crosser(StandIn):
+    """A cross-encoder whose logit is the number of words "fuse" in a text, less one."""
+
+    max_seq_length, prompts, default_prompt_name = 12, {"query": "q: "}, "query"
+    config, activation_fn = SimpleNamespace(num_labels=1), "own"
+
+    def predict(self, pairs, *, batch_size, show_progress_bar, activation_fn):
+        self.asked, self.activation_fn = (pairs, batch_size, show_progress_bar), activation_fn
+        return [[text.count("fuse") - 1.0] for _, text in pairs]
+
+
+def test_a_pair_is_scored_by_its_best_window_beside_question_prompt_and_marks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.nn", SimpleNamespace(Identity=object))
+    model = Crosser()
+    texts = ["a b c d e f fuse fuse", "fuse", ""]
+    assert CrossEncoderReranker(model, logits=True, batch_size=7).score("which fuse", texts) == (1.0, 0.0, -1.0)
+    windows = ["a b c d e f ", "fuse fuse", "fuse", ""]  # of six words: two are the question's, one the prompt's
+    assert model.asked == ([("which fuse", window) for window in windows], 7, False)
+    assert model.activation_fn == "own"
+    assert CrossEncoderReranker(model).score("q", texts[1:]) == pytest.approx((1 / 2, 1 / (1 + np.e)))
+    assert CrossEncoderReranker(model).score("q", []) == ()
+    reranker = CrossEncoderReranker(model, logits=True)
+    assert reranker.identity == CrossEncoderReranker(model).identity + ";logits"
+    assert reranker.score("a b c d e", ["a fuse"]) == (0.0,)  # a quarter is left
+    with pytest.raises(ParameterError, match="prompt and marks must be at most 9 of 12, got 10"):
+        reranker.score("a b c d e f", texts)
+    monkeypatch.setattr(Crosser, "predict", lambda *_, **__: 1 / 0)
+    with pytest.raises(ServiceError, match="scoring 2 texts failed: ZeroDivisionError"):
+        reranker.score("q", ["a", "b"])
+    assert model.activation_fn == "own"
+    model.config = SimpleNamespace(num_labels=2)
+    with pytest.raises(ParameterError, match="labels of the model must be 1"):
+        CrossEncoderReranker(model)
+
+
+def test_a_fingerprint_tells_first_weights_names_and_shapes_apart():
+    def of(name="w", shape=(2, 20), place=0):
+        rows = (np.arange(40) == place).reshape(shape).astype(np.float32).view(Rows)
+        return backend.fingerprint(SimpleNamespace(state_dict=lambda: {name: rows}))
+
+    assert {len(each) for each in {of(), of("v"), of(shape=(20, 2)), of(place=15)}} == {8}
+    assert len({of(), of("v"), of(shape=(20, 2)), of(place=15), of(place=16), of(place=39)}) == 5  # the first 16
+
+
+def test_a_text_in_training_has_the_windows_of_the_embedder():
+    from catena.backends.chain_network import TrainedEncodings
+    from catena.graph import Texts
+
+    model, weight = StandIn(), SimpleNamespace(requires_grad=True)
+    model.get_sentence_embedding_dimension = lambda: 26
+    model.named_parameters = lambda: [("learned", weight), ("frozen", SimpleNamespace(requires_grad=False))]
+    made = TrainedEncodings(model, Texts(queries=["a b c d e f"], paths=["a"], nodes=["a b c d e f g", ""]))
+    assert (made.dim, made.lists_at_once, made.parameters) == (26, 1, {"learned": weight})
+    queries = [[("q: a b c d e ", 5), ("q: f", 1)]]  # a window has room for six words, and the prompt takes one
+    assert made._texts == {
+        "queries": queries, "paths": [[("a", 1)]], "nodes": [[("a b c d e f ", 6), ("g", 1)], [("", 1)]],
+    }  # fmt: skip

@@ -29,7 +29,7 @@ from catena.enrichment.chunk_context import joined_document
 from catena.enrichment.context import first_line, most_central, printed_title
 from catena.enrichment.context_llm import LONGEST_TITLE, PLANNED, beginning, clean_summary, clean_title
 from catena.library import prepare
-from catena.model import Chunk, Document, Entry, MissingServiceError, ParameterError, ServiceError
+from catena.model import Chunk, Document, Entry, MissingServiceError, ParameterError, ServiceError, View
 from catena.structure import CONTEXT, DOCUMENT_SUMMARY, SECTION_SUMMARY, ChunkOptions, cut, outline, prose
 from catena.testing import FakeEmbedder, FakeLLM, strategies
 from catena.testing.fakes import AngleEmbedder
@@ -135,12 +135,13 @@ def test_prompts_carry_guidance_language_and_titles():
 
 
 def test_a_model_is_told_where_it_sees_the_beginning_alone_and_so_is_the_caller():
-    long = "# T\n\n" + "word " * 300 + "\n\n## Short\n\nFew words.\n"
-    llm = FakeLLM(said)
-    found = made(long, llm, options=ContextOptions(summary_tokens=50, section_tokens=40))
-    whole = next(r.prompt for r in llm.calls if r.purpose == "document summary")
-    assert "The document is longer: only its beginning is given, about 50 tokens of it." in whole
-    assert whole.count("word ") < 60
+    long = "word " * 16_001 + "\n\n## Short\n\nFew words.\n"
+    found = made(long, llm := FakeLLM(said))
+    given_ = {r.purpose: r.prompt for r in llm.calls if "longer: only its beginning is given" in r.prompt}
+    for purpose, size in {"section title": 4_000, "document summary": 8_000, "section summary": 16_000}.items():
+        assert f"The {purpose.split()[0]} is longer" in given_[purpose]
+        assert f"about {size} tokens of it." in given_[purpose]
+        assert size - 9 < given_[purpose].count("word ") <= size
     assert found.cut == (0,)
     assert any("The section is given whole." in r.prompt for r in llm.calls)
 
@@ -259,9 +260,11 @@ def test_without_a_title_the_summaries_go_on():
 
 def test_with_context_writes_metadata_and_views_and_leaves_the_entry_as_it_was():
     entry = entry_of(TITLED)
+    entry = replace(entry, views=(*entry.views, View(chunk_id=entry.chunks[0].id, kind="abstract", text="x")))
     before = deepcopy(entry)
     context = made(TITLED)
     done = with_context(entry, context)
+    assert tuple(view for view in done.views if view.kind != CONTEXT) == entry.views
     assert entry == before
     assert [chunk.text for chunk in done.chunks] == [chunk.text for chunk in entry.chunks]
     for chunk in done.chunks:

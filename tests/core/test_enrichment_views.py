@@ -19,6 +19,7 @@ from retrieval_cases import chunk
 from catena.effects import Complete, Completion, Journal, Services, Step, plan, run
 from catena.enrichment import (
     ContextOptions,
+    GraphKeywords,
     Keywords,
     LLMDetector,
     MadeViews,
@@ -138,6 +139,8 @@ def test_a_summary_is_asked_for_above_the_number_of_tokens_and_not_at_it():
     for given_, expected, calls in ((text, chunks_of(text)[0].text, 0), (text + "word", "Each word is a word.", 1)):
         views, _ = made(chunks_of(given_), [Summaries()], llm)
         assert ([view.text for view in views], len(llm.calls)) == ([expected], calls)
+    made(chunks_of("Pump"), [Keywords()], llm)
+    assert len(llm.calls) == 2  # of one word, too
 
 
 def test_a_long_chunk_is_asked_about_in_parts_and_a_part_that_fails_costs_itself_alone():
@@ -211,6 +214,16 @@ def test_versions_change_with_options_and_the_way_and_nothing_else():
     assert Keywords().version.startswith("view_keywords/1:")
     assert Keywords(by="offline").version.startswith("offline/1:")
     assert [maker.asks_model for maker in (*LLM_MAKERS, *OFFLINE_MAKERS)] == [True, True, True, False, False]
+
+
+def test_what_a_model_wrote_by_default_is_kept_under_the_name_that_it_has():
+    """Another name has all views of all libraries written again, which costs money: raise the version as well."""
+    kept = {
+        Summaries(): "view_summary/1:1d9aa6d7893cc447", Keywords(): "view_keywords/1:a78f6b7db4b95497",
+        Questions(): "view_questions/1:1437f14a087c43a6", GraphKeywords(): "graph_keywords/1:69b74cb38e35f217",
+        Summaries(by="offline"): "offline/1:f755abdf538dbba2", Keywords(by="offline"): "offline/1:c6ff565197faacff",
+    }  # fmt: skip
+    assert {maker: maker.version for maker in kept} == kept
 
 
 def test_section_name_is_the_path_without_the_documents_title():
@@ -316,16 +329,6 @@ def test_options_that_only_a_model_obeys_are_refused():
     for maker, options in ((Summaries, {"guidance": "x"}), (Keywords, {"language": "French"})):
         with pytest.raises(ParameterError, match="only a model obeys"):
             maker(by="offline", **options)
-
-
-def test_each_number_has_its_least():
-    common = {"part_tokens": 1, "max_tokens": 1}
-    more = ((Summaries, {"over_tokens": 0, "sentences": 1}), (Keywords, {"words": 1}), (Questions, {"count": 1}))
-    for maker, least in ((maker, common | own) for maker, own in more):
-        for name, value in least.items():
-            assert getattr(maker(**{name: value}), name) == value
-            with pytest.raises(ParameterError, match=name):
-                maker(**{name: value - 1})
     with pytest.raises(ParameterError, match="words"):
         Summaries(words=-1)
 
@@ -411,7 +414,7 @@ def test_running_sentences_leave_out_what_is_no_prose():
     (plain,) = chunks_of(" Seals \n label without an end mark\n", path=("Seals",))
     assert running_sentences(plain) == ("label without an end mark",)
     said = "Change the seals each year"
-    (again,) = chunks_of(f"{said}\n\nIt says so in the book.\n{said}\nand go on.\n", path=(said,))
+    (again,) = chunks_of(f"{said}\n\nIt says so in the book.\n{said}\nand go on.\n", path=("Manual", said))
     assert running_sentences(again) == ("It says so in the book.", f"{said} and go on.")  # not the heading again
 
 
@@ -550,6 +553,10 @@ def test_salient_terms_by_hand():
     # of equal ones the first in the text; words before pairs within a piece
     assert salient_terms(texts, words=9) == (("red", "red pump", "blue", "blue red", "pump"), ("pump",))
     assert salient_terms(texts, words=3) == (("red", "red pump"), ("pump",))
+    # S = 4: 3 log(5 / 3.5) = 1.07 is less than log(5 / 1.5) = 1.20
+    assert salient_terms(["cap\n" * 3 + "oil"], words=2) == (("oil", "cap"),)
+    # S = 9: "oil" n 2, s 1: 2 log(10 / 1.5) = 3.8; "cap" n 3, s 3: 3 log(10 / 3.5) = 3.1
+    assert salient_terms(["cap\n" * 3 + "oil, oil\n" + "12\n" * 5], words=2) == (("oil", "cap"),)
 
 
 def test_pairs_run_over_no_punctuation_and_numbers_stand_beside_words_only():

@@ -127,6 +127,14 @@ def test_only_what_the_text_prints_is_a_name(name, text, kept):
     assert grounded(unworthy, "24 x 2,024.5", max_words=3) == grounded([], "", max_words=3)
 
 
+def test_a_name_has_eight_words_at_most():
+    nine = "one two three four five six seven eight nine"
+    eight = nine.removesuffix(" nine")
+    for detector in (LLMDetector(), RecognizerDetector()):
+        models = {"llm": naming(eight, nine), "recognizer": FakeRecognizer({"ORG": (eight, nine)})}
+        assert found((nine,), detector, **models).terms == ((eight,),)
+
+
 def test_invented_names_are_refused_and_reported():
     llm = ScriptedLLM([json.dumps([["HX-200", "HX-300"], ["HX-200"]])])
     entities = found(("the HX-200", "nothing"), LLMDetector(), llm=llm)

@@ -175,13 +175,6 @@ def test_a_span_is_whole_or_broken_as_its_characters_say(case):
     assert chunking_error(pieces, seen, text) == pytest.approx(1 - fmean(held))
 
 
-@given(st.sampled_from([0.5, 1.0, 1.5, 2.25, 6.5]), st.integers(1, 40))
-def test_whole_cutoffs_have_the_mean_k(k, questions):
-    cutoffs = whole_cutoffs(k, questions)
-    assert abs(sum(cutoffs) - k * questions) < 1
-    assert max(cutoffs) - min(cutoffs) <= 1
-
-
 # Errors
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.evaluation import bootstrap_interval, compare, holm, randomisation_p
+from catena.evaluation import bootstrap_interval, compare, holm, mean_score, randomisation_p
 from catena.model import EvaluationError, ParameterError
 
 small = st.lists(st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=8)
@@ -50,8 +50,11 @@ def test_sampled_p_is_never_0():
 
 def test_interval_is_that_of_scipy():
     skewed = [value**4 for value in noisy(12, 0.3)]
-    # scipy 1.17.1, stats.bootstrap(method="BCa", n_resamples=20_000, rng=default_rng(0)): the very same samples
-    assert bootstrap_interval(skewed, rounds=20_000) == pytest.approx((0.02826997515604978, 0.16237091976660087))
+    # scipy 1.17.1, stats.bootstrap(method="BCa", n_resamples=10_000, rng=default_rng(0)): the very same samples
+    theirs = pytest.approx((0.028313436580630034, 0.1628464035381394), rel=1e-9)
+    assert bootstrap_interval(skewed) == mean_score(skewed).interval == theirs
+    a = dict(zip("abcdefghijkl", skewed, strict=True))
+    assert compare(a, dict.fromkeys(a, 0.0)).interval == theirs
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,11 @@ def test_comparison_by_hand():
     assert result.effect == pytest.approx(fmean(differences) / stdev(differences))
     assert (result.n, result.wins, result.draws, result.losses, result.exact) == (4, 2, 1, 1, True)
     assert result == compare(dict(reversed(a.items())), b)
+    assert str(result).startswith("+0.188 [-0.125, +0.500], p 0.5000, 2 wins, 1 draws, 1 losses (n = 4)")
+    many = {f"q{number}": 1.0 for number in range(21)}
+    assert compare(many, dict.fromkeys(many, 0.0)).exact is False
+    del many["q20"]
+    assert compare(many, dict.fromkeys(many, 0.0)).exact is True
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3])

@@ -14,6 +14,7 @@ from catena.answering.answers import numbered
 from catena.backends import OpenAICaptioner
 from catena.effects import Journal, Services, arun, run
 from catena.enrichment import CaptionedFigures, FigureContext, caption_figures
+from catena.enrichment.captions import check_caption
 from catena.library import Library, Preparation
 from catena.model import CAPTION, FIGURE, Figure, LibraryError, ParameterError, ServiceError, figure_name
 from catena.parsing.figure_shapes import Box
@@ -232,3 +233,9 @@ def test_an_openai_compatible_server_sees_the_picture(monkeypatch):
     url = f"data:image/png;base64,{base64.b64encode(b'a').decode()}"
     assert (said["type"], shown["image_url"]["url"]) == ("text", url)
     assert server.bodies[2]["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/jpeg;base64,")
+
+
+def test_a_caption_has_so_many_characters_at_most():
+    check_caption("x" * 1_500)
+    with pytest.raises(ValueError, match="a caption of 1501 characters"):
+        check_caption("x" * 1_501)

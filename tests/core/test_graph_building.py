@@ -152,9 +152,10 @@ def test_titles_found_in_many_texts_at_once_are_those_of_the_definition(cases: l
 
 
 def test_titles_without_meaning_are_not_looked_for() -> None:
-    long = " ".join(["title"] * (LONGEST + 1))
-    named = node(0, titles=["New York City", "York", "3.2", "X", "塔", long, "york!", "ab"])
-    assert titles_of(named) == (("new", "york", "city"), ("ab",), ("york",))
+    assert LONGEST == 12
+    long = " ".join(["title"] * LONGEST)
+    named = node(0, titles=["New York City", "York", "3.2", "X", "塔", f"{long} more", long, "york!", "ab"])
+    assert titles_of(named) == (("title",) * 12, ("new", "york", "city"), ("ab",), ("york",))
     text = "東京塔 is 3.5 times as tall as Philosophy"
     assert words_of(text) == ("東", "京", "塔", "is", "3.5", "times", "as", "tall", "as", "philos")
     assert set(words_of(text)) < set(word_keys(text))
@@ -184,6 +185,19 @@ def test_neighbours_do_not_depend_on_the_blocks(block: int, copies: int, monkeyp
         assert len(set(near)) == 5
         assert place not in near
         assert all(one < other for one, other in pairwise(zip(-weights, near, strict=True)))
+
+
+def test_where_all_centres_are_compared_approximate_neighbours_are_the_exact_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(semantic, "_BATCH", 64)
+    rows, told = clustered(300, copies=2), list[tuple[int, int]]()
+    found = semantic.nearest(rows, 5, lambda done, total: told.append((done, total)), exact=False)
+    wanted = semantic.nearest(rows, 5, lambda done, total: None)
+    assert found.places.tolist() == wanted.places.tolist()
+    assert found.cosines.tolist() == wanted.cosines.tolist()
+    assert told == [(0, 150), (64, 150), (128, 150), (150, 150)]  # each row is there twice
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from graph_fakes import candidates
 from numpy.typing import NDArray
 
 from catena.effects import Services, run
-from catena.graph import Choice, FeatureScorer, FeatureTraining, UntrainedScorer, fit
+from catena.graph import Choice, FeatureProgress, FeatureScorer, FeatureTraining, UntrainedScorer, fit
 from catena.graph.scoring import FEATURES, SHIPPED, Candidates, features
 from catena.model import Nodes, ParameterError
 
@@ -193,11 +193,41 @@ def test_slopes_are_those_of_the_loss() -> None:
     weights = [random.normal(0, 0.5, shape) for shape in ((len(FEATURES), 3), (3,), (3,))]
     given_ = [(each.rows.astype(np.float64), each.right) for each in (choice(2, seed=1), choice(0, seed=2, wrong=3))]
     loss, slopes = _slopes(weights, given_)
+    powers = [np.exp(np.tanh(rows @ weights[0] + weights[1]) @ weights[2]) for rows, _ in given_]
+    shares = [each[right].sum() / each.sum() for each, (_, right) in zip(powers, given_, strict=True)]
+    assert loss == pytest.approx(-np.log(shares).mean())
     for place, slope in enumerate(slopes):
-        at = tuple(np.zeros(slope.ndim, int))
-        shifted = [each.copy() for each in weights]
-        shifted[place][at] += 1e-6
-        assert (_slopes(shifted, given_)[0] - loss) / 1e-6 == pytest.approx(slope[at], abs=1e-4)
+        for at in np.ndindex(slope.shape):
+            shifted = [each.copy() for each in weights]
+            shifted[place][at] += 1e-6
+            assert (_slopes(shifted, given_)[0] - loss) / 1e-6 == pytest.approx(slope[at], abs=1e-5)
+
+
+def test_adam_by_hand() -> None:
+    from catena.graph.feature_training import _Adam
+
+    weights = [np.array([1.0, 1.0]), np.array([[2.0]])]
+    adam = _Adam(weights, 0.5)
+    adam.step(weights, [np.array([4.0, -0.01]), np.array([[1e-8]])])
+    # the first step is the rate, whatever the slope, but for the 1e-8 beside it
+    assert [each.tolist() for each in weights] == [pytest.approx([0.5, 1.5]), [pytest.approx([2.0 - 0.5 / 2])]]
+    adam.step(weights, [np.zeros(2), np.zeros((1, 1))])
+    # 0.9 * 0.1 / (1 - 0.9^2) of the slope, over the root of 0.999 * 0.001 / (1 - 0.999^2) of its square
+    step = 0.5 * (0.09 / 0.19) / (0.000999 / 0.001999) ** 0.5
+    assert weights[0] == pytest.approx([0.5 - step, 1.5 + step])
+
+
+def test_each_feature_is_measured_from_its_mean_in_its_spread() -> None:
+    choices = [choice(seed % 7, seed=seed) for seed in range(9)]
+    told: list[FeatureProgress] = []
+    taught = fit(choices, replace(QUICK, epochs=1, batch=4, hidden=0.0), watch=told.append)
+
+    rows = np.concatenate([each.rows for each in choices]).astype(np.float64)
+    assert taught.weights["mean"] == pytest.approx(rows.mean(axis=0), abs=1e-6)
+    assert taught.weights["spread"] == pytest.approx(rows.std(axis=0) + 1e-3, rel=1e-6)
+    assert taught.weights["hidden"].shape == (2, len(FEATURES), 4)
+    assert told == [FeatureProgress(stage="networks", done=done, total=2) for done in (1, 2)]
+    assert taught.record["choices"] == 9
 
 
 def test_choices_without_a_right_or_a_wrong_way_teach_nothing() -> None:

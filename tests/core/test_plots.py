@@ -93,7 +93,7 @@ def report():
 
 def studied():
     labels = ["red", "red", "blue", "blue", None]
-    return run(study({"cascade": WORDS, "body": WORDS}, labels, rounds=9), Services(embedder=FakeEmbedder(dim=16)))
+    return run(study({"cascade": WORDS, "body": WORDS}, labels), Services(embedder=FakeEmbedder(dim=16)))
 
 
 def shifted():

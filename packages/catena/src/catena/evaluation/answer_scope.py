@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from math import floor, fsum, inf
 from typing import Annotated, Protocol, TypeAlias
@@ -308,7 +309,7 @@ def whole_cutoffs(k: Cutoff, questions: Annotated[int, Ge(0)]) -> tuple[int, ...
         ParameterError: k is not a finite number > 0, or questions is negative.
     """
     check_given({"k": k, "questions": questions}, whole_cutoffs)
-    ends = [floor(round(k * number, 9)) for number in range(questions + 1)]  # rounded: 0.29 * 100 is 29
+    ends = [floor(Fraction(str(k)) * number) for number in range(questions + 1)]  # 0.29 * 100 is 29
     return tuple(end - start for start, end in pairwise(ends))
 
 

@@ -11,7 +11,7 @@ from math import fsum, isfinite
 from typing import Literal, TypeAlias, get_args
 
 from catena.evaluation.judgements import check_ids, named
-from catena.evaluation.significance import bootstrap_interval
+from catena.evaluation.significance import LEVEL, ROUNDS, SEED, bootstrap_interval
 from catena.model.errors import EvaluationError, ParameterError
 
 GRADES = (0.0, 0.5, 1.0)  # wrong, partially correct, correct
@@ -53,7 +53,7 @@ class Accuracy:
     by_kind: Mapping[str, MeanScore] = field(hash=False)
 
 
-def mean_score(values: Sequence[float], *, level: float = 0.95, rounds: int = 10_000, seed: int = 0) -> MeanScore:
+def mean_score(values: Sequence[float], *, level: float = LEVEL, rounds: int = ROUNDS, seed: int = SEED) -> MeanScore:
     """Return the mean of values per question, with its bootstrap interval.
 
     Raises:
@@ -69,9 +69,9 @@ def accuracy(
     grades: Mapping[str, float],
     kinds: Mapping[str, str] | None = None,
     *,
-    level: float = 0.95,
-    rounds: int = 10_000,
-    seed: int = 0,
+    level: float = LEVEL,
+    rounds: int = ROUNDS,
+    seed: int = SEED,
 ) -> Accuracy:
     """Return `Accuracy = mean of the grades`, each 1 (correct), 0.5 (partially correct) or 0 (wrong).
 
@@ -121,7 +121,7 @@ def adequacy_scores(ranks: Mapping[str, float]) -> dict[str, float]:
 
 
 def adequacy(
-    ranks: Mapping[str, Mapping[str, float]], *, level: float = 0.95, rounds: int = 10_000, seed: int = 0
+    ranks: Mapping[str, Mapping[str, float]], *, level: float = LEVEL, rounds: int = ROUNDS, seed: int = SEED
 ) -> dict[str, MeanScore]:
     """Return each method's mean Adequacy over the questions, sorted by method.
 
@@ -300,9 +300,9 @@ def squad_scores(
     replies: Mapping[str, str | None],
     *,
     hotpotqa: bool = False,
-    level: float = 0.95,
-    rounds: int = 10_000,
-    seed: int = 0,
+    level: float = LEVEL,
+    rounds: int = ROUNDS,
+    seed: int = SEED,
 ) -> SquadScores:
     """Return Accuracy, EM and F1 over questions, with bootstrap intervals.
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.effects import Step, embed_texts
-from catena.evaluation.significance import PairedComparison, Rounds, compare
+from catena.evaluation.significance import SEED, PairedComparison, Rounds, compare
 from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError, check_given
 from catena.text.words import folded
 
@@ -198,7 +198,7 @@ class CohesionStudy:
     vectors: Mapping[str, Matrix] = field(repr=False, compare=False)
 
 
-def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 999, seed: int = 0) -> Cohesion:
+def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 999, seed: int = SEED) -> Cohesion:
     """Measure how well vectors stand in groups.
 
     Args:
@@ -227,16 +227,12 @@ def cohesion(vectors: NDArray[np.floating], labels: Labels, *, rounds: Rounds = 
     return _measured(normalised(rows[kept]), groups, len(names), rounds, seed)
 
 
-def study(
-    ways: Mapping[str, Sequence[str]], labels: Labels, *, rounds: int = 999, seed: int = 0
-) -> Step[CohesionStudy]:
+def study(ways: Mapping[str, Sequence[str]], labels: Labels) -> Step[CohesionStudy]:
     """Embed the same pieces written in several ways, and measure each way under the same labels.
 
     Args:
         ways: texts by the name of the way, e.g. from `texts_of`; one text per label in each.
         labels: e.g. from `document_labels` or `homologous_labels`.
-        rounds: as in `cohesion`.
-        seed: as in `cohesion`.
 
     Raises:
         EvaluationError: a way has not one text per label, or nothing is labelled.
@@ -248,7 +244,7 @@ def study(
     vectors: dict[str, Matrix] = {}
     for name, texts in ways.items():
         vectors[name] = yield from unit_rows(texts)
-    measures = {name: cohesion(rows, labels, rounds=rounds, seed=seed) for name, rows in vectors.items()}
+    measures = {name: cohesion(rows, labels) for name, rows in vectors.items()}
     return CohesionStudy(labels=tuple(labels), measures=measures, vectors=vectors)
 
 
@@ -381,7 +377,7 @@ class Projection:
 
 
 def project(
-    sets: Mapping[str, NDArray[np.floating]], *, method: Method = "pca", perplexity: float = 30.0, seed: int = 0
+    sets: Mapping[str, NDArray[np.floating]], *, method: Method = "pca", perplexity: float = 30.0, seed: int = SEED
 ) -> Projection:
     """Project all sets together onto one plane.
 
@@ -433,9 +429,8 @@ def pca(rows: NDArray[np.floating]) -> tuple[Plane, tuple[float, float]]:
 
 
 def _padded(part: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return at least two entries: vectors of one dimension have a second axis on which they do not differ."""
-    missing = 2 - len(part)
-    return part if missing <= 0 else np.concatenate([part, np.zeros((missing, *part.shape[1:]))])
+    """Return two entries more: vectors of one dimension have a second axis on which they do not differ."""
+    return np.concatenate([part, np.zeros((2, *part.shape[1:]))])
 
 
 def _stacked(sets: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float64]:

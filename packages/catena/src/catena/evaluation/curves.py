@@ -19,7 +19,7 @@ from catena.evaluation.log_rank_measure import (
     log_rank_score,
     mean_log_rank_index,
 )
-from catena.evaluation.significance import Rounds, Share
+from catena.evaluation.significance import LEVEL, SEED, Rounds, Share
 from catena.model import EvaluationError, ParameterError, check_given
 
 GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)  # HiQA draws several curves and names none of them as its own
@@ -104,7 +104,7 @@ def ranks_by_query(qrels: Qrels, run: Run, *, n: int) -> dict[str, tuple[float, 
 
 
 def recall_curve(
-    ranks: Ranks, *, n: int, gamma: float = 1.0, level: Share = 0.95, rounds: Rounds = 1_000, seed: int = 0
+    ranks: Ranks, *, n: int, gamma: float = 1.0, level: Share = LEVEL, rounds: Rounds = 1_000, seed: int = SEED
 ) -> RecallCurve:
     """Return mean recall over ranks, as a step curve whose area is the mean Log-Rank Index.
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from catena.evaluation.answers import MeanScore, mean_score
 from catena.evaluation.judgements import QuerySet, Ranked, check_ids, match_queries, named, ranked_ids
+from catena.evaluation.significance import LEVEL, ROUNDS, SEED
 from catena.model import Chain, Chunk, EvaluationError, ParameterError
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ Evidence: TypeAlias = Collection[str] | Mapping[str, Collection[str]]
 Retrieved: TypeAlias = Ranked | Sequence[Chain]
 """Of one question; of chains the order is path after path, each chunk at its first place."""
 DEFAULT_MEASURES = ("recall@2", "recall@5", "recall@10", "recall@20", "all@5")
+MIN_OVERLAP = 0.5  # of chunk and span
 _MEASURE = re.compile(r"(recall|all)@([1-9]\d*)|match_rate|chain_order")
 
 
@@ -47,7 +49,7 @@ class GoldSpan:
 
 
 def chunks_of_items(
-    chunks: Iterable[Chunk], gold_spans: Iterable[GoldSpan], *, min_overlap: float = 0.5
+    chunks: Iterable[Chunk], gold_spans: Iterable[GoldSpan], *, min_overlap: float = MIN_OVERLAP
 ) -> dict[str, frozenset[str]]:
     """Return the ids of the chunks that are relevant to each gold item.
 
@@ -80,7 +82,7 @@ def chunks_of_items(
 
 
 def relevant_chunks(
-    chunks: Iterable[Chunk], gold_spans: Iterable[GoldSpan], *, min_overlap: float = 0.5
+    chunks: Iterable[Chunk], gold_spans: Iterable[GoldSpan], *, min_overlap: float = MIN_OVERLAP
 ) -> frozenset[str]:
     """Return the ids of the chunks that are relevant to any of the gold spans, as `chunks_of_items` judges them."""
     return frozenset().union(*chunks_of_items(chunks, gold_spans, min_overlap=min_overlap).values())
@@ -154,7 +156,7 @@ class EvidenceResult:
 
 
 def evidence_in(
-    chunks: Iterable[Chunk], gold_spans: Mapping[str, Sequence[GoldSpan]], *, min_overlap: float = 0.5
+    chunks: Iterable[Chunk], gold_spans: Mapping[str, Sequence[GoldSpan]], *, min_overlap: float = MIN_OVERLAP
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Return the evidence of each question, from spans of documents: so the chunks of any chunker can be judged.
 
@@ -233,9 +235,9 @@ def evaluate_evidence(
     run: Mapping[str, Retrieved],
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
-    level: float = 0.95,
-    rounds: int = 10_000,
-    seed: int = 0,
+    level: float = LEVEL,
+    rounds: int = ROUNDS,
+    seed: int = SEED,
 ) -> dict[str, EvidenceResult]:
     """Return measures of evidence over questions, with bootstrap intervals.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catena.evaluation.evidence import GoldSpan, relevant_chunks
+from catena.evaluation.evidence import MIN_OVERLAP, GoldSpan, relevant_chunks
 from catena.model import Chunk, Entry, EvaluationError
 from catena.text import read_objects, same_words
 
@@ -134,7 +134,7 @@ def read_questions(path: str | Path) -> tuple[BankQuestion, ...]:
     return tuple(questions.values())
 
 
-def chunks_of_gold(gold: Gold, entries: Iterable[Entry], *, min_overlap: float = 0.5) -> frozenset[str]:
+def chunks_of_gold(gold: Gold, entries: Iterable[Entry], *, min_overlap: float = MIN_OVERLAP) -> frozenset[str]:
     """Return the ids of the chunks that hold a gold place; none where the place is not in these documents.
 
     Args:

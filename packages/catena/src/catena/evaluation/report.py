@@ -13,7 +13,7 @@ from catena.evaluation.evidence import item_recall
 from catena.evaluation.judgements import Ranked, ranked_ids, scored_ids
 from catena.evaluation.log_rank_measure import LogRankRules, MeanLogRankIndex, mean_log_rank_index
 from catena.evaluation.question_bank import BankQuestion, DocumentNames, Gold, chunks_of_gold
-from catena.evaluation.significance import detectable_difference
+from catena.evaluation.significance import LEVEL, detectable_difference
 from catena.evaluation.standard import evaluate
 from catena.model import Entry, EvaluationError, MissingExtraError, ParameterError, Ranking
 
@@ -162,8 +162,7 @@ def retrieval_report(
     n: int,
     k: int = 5,
     gamma: float = 1.0,
-    level: float = 0.95,
-    seed: int = 0,
+    level: float = LEVEL,
 ) -> RetrievalReport:
     """Return what was found, over all questions with gold and by kind.
 
@@ -178,7 +177,6 @@ def retrieval_report(
         k: cutoff of recall, 1 or more.
         gamma: of the Log-Rank Index.
         level: of the confidence intervals.
-        seed: of the bootstrap.
 
     Raises:
         EvaluationError: no question has gold, or a ranking is malformed.
@@ -199,7 +197,7 @@ def retrieval_report(
         n=n,
         gamma=gamma,
         measures={
-            kind: {name: _measured([found[q] for q in ids], level, seed) for name, found in values.items()}
+            kind: {name: _measured([found[q] for q in ids], level) for name, found in values.items()}
             for kind, ids in groups.items()
         },
         geometric_mean_rank={kind: index[kind].geometric_mean_rank or 1.0 for kind in groups},
@@ -261,7 +259,7 @@ def _first_chunks(ranked: Ranked, gold: Items) -> list[str]:
     ]
 
 
-def _measured(values: Sequence[float], level: float, seed: int) -> MeasureValue:
-    score = mean_score(values, level=level, seed=seed)
+def _measured(values: Sequence[float], level: float) -> MeasureValue:
+    score = mean_score(values, level=level)
     detectable = detectable_difference(len(values), deviation=stdev(values)) if len(values) > 1 else None
     return MeasureValue(score=score, detectable=detectable)

@@ -92,7 +92,7 @@ class NodeSets:
         order = keys.argsort(kind="stable")
         keys, weights = keys[order], weights[order]
         new = distinct(keys)
-        bounds = new.nonzero()[0]
+        bounds = np.flatnonzero(new)
         edge = new.cumsum() - 1
         pairs, columns = np.divmod(keys[bounds], width)
         shared = np.bincount(edge, minlength=len(bounds))

@@ -229,13 +229,13 @@ def extended(
         target, weights = target[inside], weights[inside]
     known = frontier.places
     rows = np.array([known.get(near.nodes.ids[at], -1) for at in target.tolist()], dtype=np.intp)
-    new = (rows < 0).nonzero()[0]
+    new = np.flatnonzero(rows < 0)
     rows[new] = np.arange(len(known), len(known) + len(new))
     nodes = near.nodes.take(target[new])
     if looks_at != "graph":  # its nodes begin with the pool
         beside = np.ones(pool, dtype=np.bool_)
         beside[rows[rows < pool]] = False
-        unlinked = beside.nonzero()[0]
+        unlinked = np.flatnonzero(beside)
         rows = np.concatenate([rows, unlinked])
         weights = np.concatenate([weights, np.zeros((len(unlinked), len(near.kinds)), dtype=np.float32)])
     more = _new_rows(context, nodes, known, rows, place, kinds=near.kinds, weights=weights)

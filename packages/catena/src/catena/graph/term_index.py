@@ -300,7 +300,7 @@ class NodeWords:
         lengths = self.all[slots]
         ends = lengths.cumsum()
         found = self.words.take(ranges(self.starts[slots], lengths))
-        hit = likely[found & _LOW_BITS].nonzero()[0]  # most words are of no question
+        hit = np.flatnonzero(likely[found & _LOW_BITS])  # most words are of no question
         found = found[hit]
         at = asked.searchsorted(found)
         at[at == len(asked)] = 0

@@ -598,10 +598,10 @@ def _triples(pairs: Sequence[tuple[str, str]], graph: Graph) -> NDArray[np.float
     return np.array([edges.get(pair, none) for pair in pairs], dtype=np.float32).reshape(len(pairs), len(KINDS))
 
 
-def _embedded(texts: Sequence[str], kind: str = "document") -> Step[NDArray[np.float32]]:
+def _embedded(texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Step[NDArray[np.float32]]:
     batches = [tuple(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
-    requests = [Embed(texts=batch, kind="query" if kind == "query" else "document") for batch in batches]
-    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in (yield from ask(requests))])
+    replies = yield from ask([Embed(texts=batch, kind=kind) for batch in batches])
+    return np.concatenate([np.asarray(reply, dtype=np.float32) for reply in replies])
 
 
 def _chunks(ids: tuple[str, ...]) -> Step[dict[str, Chunk]]:
