@@ -115,7 +115,6 @@ def test_common_metadata_is_what_all_chunks_say() -> None:
         ((7, 8), ("7", ""), "pages 7-8"),
         ((12, 13), ("a", "b"), "pages a-b (12th-13th of the file)"),
         ((22, 23), ("a", "b"), "pages a-b (22nd-23rd of the file)"),
-        ((3, 4), ("slide 3", "slide 4"), "slide 3 to slide 4"),
     ],
 )
 def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels: tuple[str, str], said: str) -> None:

@@ -201,7 +201,6 @@ HELD = {
         ({"vendor": {"$contains": "T"}}, {"vendor": {"$in": ["Atmel", "TI"]}}),
         ({"vendor": {"$contains": "."}}, {"vendor": {"$contains": "."}}),
         ({"year": "2022"}, {"year": {"$in": [2022]}}),
-        ({"version": 3}, {"version": {"$in": ["3"]}}),
         ({"mixed": 3}, {"mixed": {"$in": [3]}}),
         ({"mixed": "3"}, {"mixed": {"$in": ["3"]}}),
         ({"flag": True}, {"flag": {"$in": [True]}}),

@@ -113,7 +113,7 @@ def section(**changes: object) -> Entry:
         (section(document_id="b"), "section 0 says it is 0 of 'b'"),
         (first_chunk(section=-1), "of section -1, of 1"),
         (replace(GOOD, chunks=TURNED), "chunk 1 begins before the one in front of it"),
-        (section(end=15), "the sections end at 15"),
+        *((section(end=end, tree_end=99), f"the sections end at {end}") for end in (15, 99)),
         (replace(GOOD, views=GOOD.views[:2]), "has no view"),
         (replace(GOOD, views=(*GOOD.views, View(chunk_id="x", kind="raw", text=""))), "a view belongs to chunk 'x'"),
         (replace(GOOD, terms=(("one",),)), "1 lists of terms for 2 chunks"),

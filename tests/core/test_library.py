@@ -23,7 +23,9 @@ from catena.effects import Budget, Cancel, Complete, Handler, Journal, Limiter, 
 from catena.enrichment import Keywords
 from catena.library import UNCHANGED, Library, Preparation, Progress, discover, prepare
 from catena.library.discovery import is_gone
+from catena.library.file_ingestion import _reason as pages_told
 from catena.model import CancelledError, DuplicateDocumentError, Scale, ServiceError, UnknownDocumentError, citation
+from catena.model.layout import PageNote
 from catena.parsing import parse, parse_bytes
 from catena.parsing.protocol import Unreadable
 from catena.parsing.worker import bytes_of
@@ -178,6 +180,14 @@ def test_a_stopped_run_keeps_what_it_did_and_goes_on(library: Library, folder: P
         library.index([folder], progress=lambda _: cancel.set(), cancel=cancel)
     assert [info.id for info in library.documents()] == ["manuals/alpha.md"]
     assert states(library.index([folder])) == [("alpha.md", "skipped"), ("omega.md", "indexed")]
+
+
+def test_pages_without_text_are_told_in_three_runs_and_the_rest_is_counted() -> None:
+    states = {7: "blank"}
+    whys = {1: "a", 2: "a", 4: "a", 5: "b", 6: "c", 7: "c", 8: "c"}
+    notes = [PageNote(page=page, state=states.get(page, "no-text"), why=why) for page, why in whys.items()]
+    told = "pages 1-2: a; page 4: a; page 5: b"
+    assert (pages_told(notes[:4]), pages_told(notes)) == (told, f"{told}; and 2 more pages")
 
 
 def test_vectors_that_were_paid_for_are_not_paid_for_again(tmp_path: Path, folder: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_k_that_is_no_number_of_chunks_is_refused(k: object) -> None:
         (lambda: ViewScoreFusion(weights={"raw": math.inf}), "weights"),
         (lambda: multi_view(VIEWS, ViewRankFusion(weights={"sumary": 1}), 3), "weights of views.*raw.*sumary"),
         (lambda: multi_view(VIEWS, ViewScoreFusion(weights=dict.fromkeys(VIEWS, 0)), 3), "above 0"),
-        (lambda: multi_view({}, ExactUnion(), 3), "rankings"),
+        *((lambda given=given: multi_view(given, ExactUnion(), 3), "rankings") for given in ({}, {"raw": 5})),
         (lambda: multi_view(VIEWS, PaperQuota, 3), "rule"),  # type: ignore[arg-type]
         (lambda: multi_view({"raw": ranking({"a": math.inf})}, ViewScoreFusion(), 1), "finite"),
         *((lambda rule=rule: multi_view(VIEWS, rule, 1.5), "only PaperQuota") for rule in RULES[1:]),

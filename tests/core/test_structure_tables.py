@@ -122,7 +122,7 @@ def test_an_html_table_that_no_tag_closes_before_a_heading_stays_text() -> None:
 def test_merged_cells_are_joined_repeated_or_left_by_where_they_are() -> None:
     printed = ("Quantity|Supply||Note", "|min|max|", "Voltage|1|3|see below", "|2|4|", "others|||")
     rows = [row.split("|") for row in printed]
-    places = [(0, 0, 2, 1), (0, 1, 1, 2), (0, 3, 2, 1), (2, 0, 2, 1), (2, 3, 2, 1), (4, 0, 1, 4)]
+    places = [(3, 3, 1, 1), (0, 0, 2, 1), (0, 1, 1, 2), (0, 3, 2, 1), (2, 0, 2, 1), (2, 3, 2, 1), (4, 0, 1, 4)]
     merged = [Merged(*place) for place in places]
     assert header_rows(rows, merged) == 2
     expected = ("Quantity|Supply min|Supply max|Note", "Voltage|1|3|see below", "Voltage|2|4|", "others|||")
