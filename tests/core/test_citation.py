@@ -16,7 +16,9 @@ from catena.model import (
     FILE_IN_CITATION,
     Chunk,
     Document,
+    ParameterError,
     Place,
+    Section,
     citation,
     common_metadata,
     pages_in_words,
@@ -61,12 +63,34 @@ def test_citation_of_a_segment_takes_the_title() -> None:
     assert citation(replace(segment, metadata={"title": "HX210"})) == "HX210 › 1 Safety, pages 2-3"
 
 
+PAGED = Document(id="d", text="ab", page_starts=(0, 2), page_labels=("i", "ii"))
+TITLE = Section(
+    id="s", document_id="d", position=0, level=1, title="", path=(), start=0, body_start=0, end=0, tree_end=0
+)
+
+
+@pytest.mark.parametrize(
+    ("fine", "wrong"),
+    [
+        *((PAGED, {"page_starts": starts}) for starts in ((1, 2), (0, 3), (2, 0))),
+        *((PAGED, {"page_labels": labels}) for labels in (("i",), ("i", "ii", "iii"))),
+        *((TITLE, {name: value}) for name in ("start", "body_start", "end") for value in (-1, 1)),
+        (TITLE, {"tree_end": -1}),
+        *((chunk(), given) for given in ({"end": 2}, {"text": "xy"}, {"start": -1, "end": 0})),
+    ],
+)
+def test_a_value_that_contradicts_itself_is_refused(fine: Any, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=r"ascending offsets|labels|span"):
+        replace(fine, **wrong)
+
+
 def test_a_segment_as_a_chunk_is_the_same_slice() -> None:
     shared = {"text": "xy", "path": ("1",), "pages": (2, 3), "lines": (1, 2), "metadata": {"title": "HX210"}}
     segment = Segment(id="s", document_id="m", start=3, end=5, chunk_ids=("c", "d"), positions=(7, 8), **shared)
     wide = segment.as_chunk()
     assert (wide.id, wide.document_id, wide.start, wide.end, wide.position) == ("s", "m", 3, 5, 7)
     assert citation(wide) == citation(segment)
+    assert replace(segment, positions=None).as_chunk().position == 0
     back = wide.as_segment()
     assert all(getattr(wide, name) == getattr(back, name) == value for name, value in shared.items())
     assert (back.chunk_ids, back.positions) == (("s",), (7, 7))
@@ -89,6 +113,8 @@ def test_common_metadata_is_what_all_chunks_say() -> None:
         ((7, 8), ("7", "8"), "pages 7-8"),
         ((1, 6), ("T-1", "3"), "pages T-1 to 3 (1st-6th of the file)"),
         ((7, 8), ("7", ""), "pages 7-8"),
+        ((12, 13), ("a", "b"), "pages a-b (12th-13th of the file)"),
+        ((22, 23), ("a", "b"), "pages a-b (22nd-23rd of the file)"),
     ],
 )
 def test_pages_are_called_as_the_file_prints_them(pages: tuple[int, int], labels: tuple[str, str], said: str) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.model import FilterError, check, checked, compiled, matches, plain_metadata, surely
+from catena.model.filters import nowhere_in_filter, spelled
 
 FIELDS = {
     "vendor": "Atmel", "ram": 512, "clock": 16.0, "new": True, "path": ["Manual", "Hardware"], "page": 3,
@@ -48,6 +49,7 @@ fields = st.dictionaries(names, st.one_of(scalars, st.lists(st.text(max_size=2),
         ({"missing": {"$exists": False}}, True),
         ({"ram": {"$exists": True}}, True),
         ({"ram": {"$gte": 512, "$lt": 513}}, True),
+        ({"ram": {"$gte": 512, "$lt": 512}}, False),
         ({"ram": {"$gt": 512}}, False),
         ({"ram": {"$lte": 512}}, True),
         ({"ram": {"$lte": 511}}, False),
@@ -148,6 +150,9 @@ def test_nothing_is_refused_that_could_be_found(parts: list, together: str, nega
         ({"header_path": "/4 Mounting/A\\/B/"}, False),
         ({"heading_path": {"$ne": "4 Mounting › 4.2 Cover"}}, False),
         ({"heading_path": "4 Mounting › 5 Use"}, False),
+        ({"header_path": "/4 Mounting/4.2 Cover"}, False),  # which neither writes
+        ({"headings": {"$contains": "4 Mounting › 4.2 Cover"}}, False),
+        ({"headings": {"$nin": ["4.2 Cover"]}}, False),
     ],
 )
 def test_a_path_is_taken_as_hits_show_it(said: dict, found: bool) -> None:
@@ -179,3 +184,50 @@ def test_a_field_that_is_nowhere_is_refused_with_the_nearest_unless_the_filter_m
     else:
         with pytest.raises(FilterError, match=told):
             checked(where, FIELDS)
+
+
+HELD = {
+    "vendor": ["Atmel", "TI"], "year": [2022, 2023], "version": ["3", "4"], "mixed": [3, "3"], "flag": [True],
+    "few": [*range(12)], "many": [*range(13)], "chunk_id": ["a"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ({"vendor": "atmel"}, {"vendor": {"$in": ["Atmel"]}}),
+        ({"vendor": {"$in": ["ti", "x"]}}, {"vendor": {"$in": ["TI", "x"]}}),
+        ({"vendor": {"$ne": "ti"}}, {"vendor": {"$nin": ["TI"]}}),
+        ({"vendor": {"$contains": "T"}}, {"vendor": {"$in": ["Atmel", "TI"]}}),
+        ({"vendor": {"$contains": "."}}, {"vendor": {"$contains": "."}}),
+        ({"year": "2022"}, {"year": {"$in": [2022]}}),
+        ({"mixed": 3}, {"mixed": {"$in": [3]}}),
+        ({"mixed": "3"}, {"mixed": {"$in": ["3"]}}),
+        ({"flag": True}, {"flag": {"$in": [True]}}),
+        ({"year": {"$gt": 2000, "$ne": "2022"}}, {"$and": [{"year": {"$gt": 2000}}, {"year": {"$nin": [2022]}}]}),
+        ({"$or": [{"vendor": "ti"}, {"$not": {"chunk_id": "A"}}]}, None),
+        ({"chunk_id": "A", "other": "x"}, {"chunk_id": "A", "other": "x"}),
+    ],
+)
+def test_a_filter_is_written_with_the_values_that_are_there(typed: dict, written: dict | None) -> None:
+    found = spelled(typed, HELD, lambda _, one: lambda other: one.lower() == other.lower())
+    assert found == (written or {"$or": [{"vendor": {"$in": ["TI"]}}, {"$not": {"chunk_id": "A"}}]})
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        *((where, "") for where in ({"vendor": "TI"}, {"other": 1}, {"vendor": {"$ne": "x"}}, {"year": {"$gt": 1}})),
+        ({"vendor": {"$contains": "tm"}}, ""),
+        ({"vendor": {"$in": ["x", "y"]}}, "nothing here has the vendor 'x' or 'y'; there are 'Atmel', 'TI'"),
+        ({"vendor": {"$contains": "z"}}, "nothing here has the vendor 'z'; there are 'Atmel', 'TI'"),
+        ({"vendor": "Atmal"}, "nothing here has the vendor 'Atmal'; there are 'Atmel', 'TI'. Did you mean 'Atmel'?"),
+        ({"year": 2022, "vendor": "x"}, "nothing here has the vendor 'x'"),
+        ({"few": 99}, f"nothing here has the few 99; there are {', '.join(map(str, range(12)))}"),
+        ({"many": 99}, f"nothing here has the many 99; there are {', '.join(map(str, range(12)))}, …"),
+        ({"year": {"$gt": "2020"}}, "year is a number here, as 2022, and is compared with '2020'"),
+        ({"vendor": {"$lte": 5}}, "vendor is a text here, as 'Atmel', and is compared with 5"),
+    ],
+)
+def test_what_in_a_filter_stands_nowhere_is_told_with_what_there_is(where: dict, told: str) -> None:
+    assert nowhere_in_filter(where, HELD) == told

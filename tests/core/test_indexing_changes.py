@@ -91,7 +91,12 @@ def test_what_is_found_as_before_is_not_touched(tmp_path: Path, parts: Sequence[
     with open_store(tmp_path / "library") as store:
         store.put([addition("a", "T", PARTS), addition("b", "T", PARTS)])
         before, new = rows(), addition("a", title, parts)
+        with store.contents() as contents:
+            stamps, generation = contents.stamps(), contents.generation
         (done,) = store.put([new])
+        with store.contents() as contents:
+            assert contents.stamps_after(stamps, generation) == contents.stamps()
+            assert contents.stamps_after(contents.stamps(), contents.generation) == contents.stamps()
         assert (done.document_id, done.kept, done.added, done.removed) == ("a", kept, len(parts) - kept, 3 - kept)
         gone, came = ({chunk for chunk, *_ in rows} for rows in (before - rows(), rows() - before))
         assert (len(came), len(gone)) == (done.added, done.removed)

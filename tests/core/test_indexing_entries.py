@@ -79,6 +79,7 @@ def rankings(store: LibraryStore) -> list[Ranking]:
 
 
 GOOD = entry_of("a", "One two.", "Three.", title="T", terms=[["one"], []])
+TURNED = tuple(replace(chunk, position=at) for at, chunk in enumerate(GOOD.chunks[::-1]))
 
 
 def test_a_good_entry_has_no_problems() -> None:
@@ -108,7 +109,11 @@ def section(**changes: object) -> Entry:
         (replace(GOOD, chunks=GOOD.chunks[:1], terms=()), "no chunk holds 'Three.' at the end"),
         (replace(GOOD, chunks=GOOD.chunks[::-1]), "chunk 0 says it is 1"),
         (section(start=1), "section 0 begins at 1"),
-        (section(end=15), "the sections end at 15"),
+        (section(position=1), "section 0 says it is 1 of 'a'"),
+        (section(document_id="b"), "section 0 says it is 0 of 'b'"),
+        (first_chunk(section=-1), "of section -1, of 1"),
+        (replace(GOOD, chunks=TURNED), "chunk 1 begins before the one in front of it"),
+        *((section(end=end, tree_end=99), f"the sections end at {end}") for end in (15, 99)),
         (replace(GOOD, views=GOOD.views[:2]), "has no view"),
         (replace(GOOD, views=(*GOOD.views, View(chunk_id="x", kind="raw", text=""))), "a view belongs to chunk 'x'"),
         (replace(GOOD, terms=(("one",),)), "1 lists of terms for 2 chunks"),

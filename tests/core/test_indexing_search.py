@@ -159,13 +159,6 @@ def test_documents_limit_a_search(store: LibraryStore, request_: Search, some: s
     assert {way.rank for hit in named.hits for way in hit.provenance} <= {None}
 
 
-def test_chunks_that_are_named_score_as_in_the_whole_ranking(store: LibraryStore) -> None:
-    asked = Search(route="lexical", query="flash board", k=10_000)
-    half = store.search(asked).hits[::2]
-    named = store.search(replace(asked, among=tuple(hit.chunk.id for hit in half)))
-    assert pairs(named) == [(hit.chunk.id, hit.score) for hit in half]
-
-
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 35))
 def test_all_ties_with_the_last_of_the_best_are_kept(scores: list[int], k: int) -> None:
     scored = Scored(np.arange(len(scores)), np.array(scores, np.float64))

@@ -247,8 +247,19 @@ def test_a_library_at_work_writes_to_no_stream_and_tells_who_asks(
     assert tuple(capfd.readouterr()) == ("", "")
 
 
+def test_what_is_too_long_to_be_read_is_shown_without_its_middle() -> None:
+    shown = [str(errors.FilterError(None, "a" * 200 + "b" * more + "c" * 200)) for more in (0, 1)]
+    assert shown == [f"filter None: {'a' * 200}{between}{'c' * 200}" for between in ("", " … ")]
+
+
+def test_only_a_wait_mends_too_many_requests_and_a_failure_is_for_good_unless_it_is_said() -> None:
+    answers = ((True, 429), (False, 429), (True, 503))
+    limited = [errors.ServerError("s", "x", retry, status=status).rate_limited for retry, status in answers]
+    assert (limited, errors.ServiceError("s", "x").retry) == ([True, False, False], False)
+    assert all(" 'a' failed: x. Try: on_" in str(kind("a", "x")) for kind in (errors.RouteError, errors.ViewError))
+
+
 def test_the_errors_are_those_of_their_protocols() -> None:
     assert issubclass(ParameterError, ValueError)
     assert issubclass(MissingServiceError, LookupError)
     assert not issubclass(CancelledError, BudgetExceededError)
-    assert errors.CatenaError.page == "errors.md#catenaerror"

@@ -28,10 +28,11 @@ from catena.library import FixedLength, Preparation, ScorerTraining
 from catena.library.training_questions import FirstStage
 from catena.model import Document, ParameterError, Ranking, Scale, check_options
 from catena.parsing import Limits
+from catena.retrieval import PaperQuota, QuestionLimits, RankFusion, ReadingOptions, ScoreFusion
 from catena.segments import SegmentSearch, find_segments
 from catena.testing import FakeLLM
 
-# the least number that is too low, or what only this class refuses; values of other types are the next law's
+# what is just out of range, or what only this class refuses; values of other types are the next law's
 WRONG: dict[Any, dict[str, Any]] = {
     SegmentSearch: {**dict.fromkeys(("budget_tokens", "depth", "most_queries"), 0), "adjust": "x", "header": "x"},
     Limits: dict.fromkeys(("seconds", "seconds_per_page", "memory_bytes", "pages", "bytes", "sections", "chunks"), 0),
@@ -39,16 +40,31 @@ WRONG: dict[Any, dict[str, Any]] = {
     FixedLength: {"tokens": 0},
     FirstStage: {"depth": 0},
     ScorerTraining: {"validation": 1, "fine_tune": True},  # which is of kind="paper"
+    ReadingOptions: {"hits": 0, "alpha": (-0.1, 1.1), "whole": (-0.1, 1.1)},
+    ScoreFusion: {"alpha": (-0.1, 1.1), "beta": (-0.1, 2e100), "passages": (-0.1, 1.1)},
+    RankFusion: {"k": (0, 2e100)},
+    QuestionLimits: {"characters": 0, "conditions": 0},
+    PaperQuota: {"per_view": 0},
+    Preparation: {"passage_tokens": 0},
 }
+# the least and the greatest that are in range
+RIGHT: tuple[Any, ...] = (
+    FirstStage(depth=1), FixedLength(tokens=1), Preparation(passage_tokens=1), PaperQuota(per_view=1),
+    ReadingOptions(hits=1, alpha=1, whole=1), ReadingOptions(alpha=0, whole=0), RankFusion(k=0.1),
+    ScoreFusion(alpha=0, beta=0, passages=0), ScoreFusion(alpha=1, beta=1e100, passages=1),
+    QuestionLimits(characters=1, conditions=1), ScorerTraining(validation=0.0),
+)  # fmt: skip
 
 
 def test_a_wrong_option_is_refused_by_name() -> None:
     for kind, names in WRONG.items():
-        for name, value in names.items():
-            with pytest.raises(ParameterError, match=f"{name} must be ") as refused:
-                kind(**{name: value})
-            assert refused.value.value is value
-    assert FirstStage(depth=1).depth == 1
+        for name, values in names.items():
+            for value in values if isinstance(values, tuple) else (values,):
+                with pytest.raises(ParameterError, match=f"{name} must be ") as refused:
+                    kind(**{name: value})
+                assert refused.value.value is value
+    for options in RIGHT:
+        check_options(options)
     drawn = {walk: ScorerTraining(kind="paper", walk=WalkOptions(strategy=walk)).drawn for walk in ("paper", "beam")}
     assert {walk: lists.kind for walk, lists in drawn.items()} == {"paper": "paths", "beam": "best_first"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,6 +71,8 @@ def test_parents_are_ranked_by_their_best_view_and_more_are_asked_for_until_k_ar
     found = [(hit.chunk.id, hit.score, hit.provenance[0].rank, hit.provenance[0].view) for hit in ranking.hits]
     assert found == [("a", 0.9, 1, "raw"), ("b", 0.7, 4, "raw")]
     assert {hit.provenance[0].route for hit in ranking.hits} == {"mine"}
+    run(rank_parents(replace(request, k=4), search(*views, asked=asked), parents_of, route="mine", k=2), Services())
+    assert asked[2:] == [4]  # two parents are two
 
 
 @pytest.mark.parametrize(

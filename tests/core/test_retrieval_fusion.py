@@ -166,7 +166,7 @@ def test_what_only_a_name_found_has_no_place_in_the_whole() -> None:
         (lambda: RankFusion(weights={"dense": -1.0}), r"weights\['dense'\] must be a finite number >= 0, got -1.0"),
         (lambda: weighted_sum({"mine": A}, PARTS), r"routes must be among .* takes any route, got \['mine'\]"),
         (lambda: weighted_sum({"dense": ranking({"a": float("inf")})}, PARTS), r"scores must be finite, got \[inf\]"),
-        (lambda: weighted_sum({"dense": A}, {"dense": (-1, by_maximum)}), "weight of dense must be a number"),
+        (lambda: weighted_sum({"dense": A}, {"dense": (-1, by_maximum)}), "weight of dense must be a finite number"),
     ],
 )
 def test_errors_name_the_parameter(make, message: str) -> None:

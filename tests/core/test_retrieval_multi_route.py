@@ -14,6 +14,7 @@ from retrieval_cases import SCORES, ids, ranking, scored, table_store
 
 from catena import ServiceError
 from catena.effects import Certificate, FindNames, Fused, NamesFound, Search, SearchFused, Services, Step, run
+from catena.library.ask import read_step
 from catena.model import Degraded, FilterError, MissingServiceError, Name, ParameterError, Ranking, RouteError, Scale
 from catena.retrieval import RankFusion, ScoreBounds, ScoreFusion, by_maximum, retrieve, stored, weighted_sum
 from catena.retrieval.fusion import min_max
@@ -144,11 +145,19 @@ def test_nothing_is_asked_for_nothing_and_a_malformed_filter_is_refused_all_the_
         ({"routes": ("lexical", "mine")}, "RankFusion takes any route"),
         ({"fusion": RankFusion(weights={"mime": 1})}, "weights must be names of routes, one of 'dense'"),
         ({"query": None}, "query must be a string, got None"),
+        *(({"entities": wrong}, "entities must be") for wrong in ("one", 5, ["one", 5])),
     ],
 )
 def test_errors_name_the_parameter(given, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         run(retrieve(**{"query": "q", **given}), services(table_store({**SCORES, "mine": {"a": 1.0}})))
+
+
+@pytest.mark.parametrize(("budget", "k"), [(None, 30), (1_000, 30), (3_099, 30), (3_100, 31), (5_000, 50)])
+def test_a_larger_budget_reads_in_more_chunks(budget: int | None, k: int) -> None:
+    asked = table_store()
+    run(read_step("q", {"by_name": False}, budget_tokens=budget), services(asked))
+    assert {call.k for call in asked.calls if isinstance(call, Search)} == {3 * k}
 
 
 # A store that makes the whole formula in one request

@@ -157,7 +157,8 @@ def with_vectors() -> ViewCollection:
         (lambda: search(k=-1), "k must be"),
         (lambda: search(store_=with_vectors(), route="dense"), "vector"),
         (lambda: search(store_=with_vectors(), route="dense", vector=[1, math.nan]), "vector"),
-        (lambda: Bm25Scorer([], k1=-1), "k1"),
+        *((lambda k1=k1: Bm25Scorer([], k1=k1), "k1") for k1 in (-1, math.inf)),
+        *((lambda b=b: Bm25Scorer([], b=b), "b must be") for b in (-0.1, 1.1)),
         (lambda: run(collected(CHUNKS, batch=0), Services()), "batch"),
     ],
 )

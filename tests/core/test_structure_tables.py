@@ -19,7 +19,8 @@ from catena.effects import Embed
 from catena.formatting import format_layout
 from catena.library import Library, Preparation, embed, prepare
 from catena.model import Chunk, Document, Merged, View, header_rows, title_rows, unmerged
-from catena.model.merged_cells import LONGEST_REPEATED
+from catena.model.layout import Line, Span
+from catena.model.merged_cells import LONGEST_REPEATED, moved
 from catena.parsing import Engine, parse
 from catena.structure import ChunkOptions, cut, outline, table_views
 from catena.structure.blocks import scan
@@ -121,7 +122,7 @@ def test_an_html_table_that_no_tag_closes_before_a_heading_stays_text() -> None:
 def test_merged_cells_are_joined_repeated_or_left_by_where_they_are() -> None:
     printed = ("Quantity|Supply||Note", "|min|max|", "Voltage|1|3|see below", "|2|4|", "others|||")
     rows = [row.split("|") for row in printed]
-    places = [(0, 0, 2, 1), (0, 1, 1, 2), (0, 3, 2, 1), (2, 0, 2, 1), (2, 3, 2, 1), (4, 0, 1, 4)]
+    places = [(3, 3, 1, 1), (0, 0, 2, 1), (0, 1, 1, 2), (0, 3, 2, 1), (2, 0, 2, 1), (2, 3, 2, 1), (4, 0, 1, 4)]
     merged = [Merged(*place) for place in places]
     assert header_rows(rows, merged) == 2
     expected = ("Quantity|Supply min|Supply max|Note", "Voltage|1|3|see below", "Voltage|2|4|", "others|||")
@@ -129,6 +130,33 @@ def test_merged_cells_are_joined_repeated_or_left_by_where_they_are() -> None:
     long = "x" * (LONGEST_REPEATED + 1)
     assert unmerged([[long, ""], ["a", "b"]], [Merged(0, 0, 1, 2)], header=1)[0] == (long, "")
     assert unmerged([[long[1:], ""], ["a", "b"]], [Merged(0, 0, 1, 2)], header=1)[0] == (long[1:], long[1:])
+
+
+def test_a_table_of_groups_alone_has_a_body_and_what_is_cut_out_of_it_keeps_whole_cells() -> None:
+    groups = [["a", "", "b"]] * 2, [Merged(0, 0, 1, 2), Merged(1, 0, 1, 2)]
+    assert [header_rows(*groups), header_rows([], []), title_rows([], [])] == [1, 0, 0]
+    wide, high = Merged(0, 1, 1, 2), Merged(1, 0, 2, 1)
+    cut = {
+        ((0, 1, 2), (1, 2)): (Merged(0, 0, 1, 2),),
+        ((0, 1, 2), (0, 2)): (Merged(1, 0, 2, 1),),  # where a cell begins is left out, and so is the cell
+        ((1, 2), (0, 1)): (Merged(0, 0, 2, 1),),
+    }
+    assert {kept: moved((wide, high), *kept) for kept in cut} == cut
+
+
+@pytest.mark.parametrize(
+    ("spans", "size", "bold"),
+    [
+        ((("ab", 9, True), ("cd", 8, True), ("e", 8, True)), 8, True),  # of one size, all count together
+        ((("ab", 9, True), (" cd ", 8, False)), 9, False),  # as many: the larger; and no blanks
+        ((("a", 9, True), ("   ", 8, False)), 9, True),
+        ((), 0, False),
+    ],
+)
+def test_a_line_has_the_size_of_most_of_its_letters_and_is_bold_where_all_are(spans, size, bold) -> None:
+    of = tuple(Span(text=text, x0=0, x1=1, size=points, bold=heavy, mono=heavy) for text, points, heavy in spans)
+    line = Line(text="", x0=0, x1=1, top=0, bottom=1, spans=of)
+    assert (line.size, line.bold, line.mono) == (size, bold, bold)
 
 
 def test_a_row_as_wide_as_the_table_is_its_title_not_a_header() -> None:

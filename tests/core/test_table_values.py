@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
+from math import log1p
 from pathlib import Path
 
 import pytest
@@ -225,13 +226,14 @@ def test_a_question_finds_the_cell_of_its_document_row_and_time(tmp_path, chunks
         of_halden = {"title": {"$contains": "Halden"}}
         assert library.cells("cost of revenue 2023", where=of_halden)[0].cell.text == "810"
         assert library.cells("total revenue", where={**of_halden, "kind": "figure"}) == ()
+        assert len(library.cells("total revenue")) == 10
 
 
 SITES = (
     "# Sites\n\n| No | Site | Quarter | Meter | Energy | Cost | Year |\n|---|---|---|---|---|---|---|\n"
     "| 41 | Lund | Q3 | SN0042 | 70 | 700 | 2022 |\n"
     "| 42 | Lund | Q1 | SN0041 | 71 | 710 | 2022 |\n"
-    "| 43 | Lund | Q3 | SN0043 | 72 | 720 | 2023 |\n"
+    "| 43 | Lund | Q3 | SN0043 | 2010 kWh | 720 | 2023 |\n"
     "| 44 | Visby | Q3 | SN0044 | 73 | 730 | 2023 |\n"
 )
 BY_KEYS = {
@@ -272,6 +274,17 @@ def test_a_title_names_a_period_unless_it_is_made_of_the_cover(title, expected) 
     weeks = "52 weeks ended January 28, 2023 | 52 weeks ended January 29, 2022"
     hit = hit_of(weeks, "|Sales|1|5|", metadata=about)
     assert rank_cells("sales fiscal 2022", Ranking((hit,), Scale.RANK), k=1)[0].cell.text == expected
+
+
+def test_a_cell_scores_by_the_rare_words_that_it_shares_of_all_that_it_and_the_question_say() -> None:
+    hit = hit_of("2023|2022", "|Net sales|5|7|\n|Costs|2|3|", "Asia")
+    found = rank_cells("net sales of Asia in 2023", Ranking((hit,), Scale.RANK), k=9)
+    # of four cells two say "net" and "sales", all stand under "Asia", which counts half, and none says the year
+    word, above, year = log1p(4 / 3), log1p(4 / 5), log1p(4)
+    best = (2 * word + above / 2) / (2 * word + above + year)
+    costs = (above / 2) / (3 * word + above + year)
+    scores = {"5": best, "7": best / 4, "2": costs, "3": costs / 4}  # another year fits a quarter as well
+    assert {each.cell.text: each.score for each in found} == pytest.approx(scores)
 
 
 BESIDE = {

@@ -17,6 +17,7 @@ from catena.graph import Scorer, TrainingQuestion, pose, question_keywords, walk
 from catena.graph.feature_training import TrainingCase, Watch, check_cancelled, tell
 from catena.graph.options import WalkOptions
 from catena.model import Checked, Entry, EvaluationError, ParameterError, Ranking, digest
+from catena.model.near_names import some_of
 from catena.retrieval import DEFAULT_ROUTES, Fusion, Route, retrieve
 from catena.text.files import read_objects
 
@@ -136,8 +137,7 @@ def _check_known(questions: Sequence[TrainingQuestion]) -> Step[None]:
     (chunks,) = yield from ask([FetchById(chunk_ids=named)])
     missing = [name for name, chunk in zip(named, chunks, strict=True) if chunk is None]
     if missing:
-        some = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
-        what = f"{len(named)}, of which {len(missing)} are not: {some}"
+        what = f"{len(named)}, of which {len(missing)} are not: {some_of(missing, 3)}"
         raise ParameterError("supporting chunks", what, "in the graph")
 
 

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 
 from catena.model import PATH_SEPARATOR, Chunk, Where, plain_value
 from catena.model.errors import FilterError, ParameterError
-from catena.model.near_names import meant
+from catena.model.near_names import meant, some_of
 
 RESERVED = ("document_id", "chunk_id", "title", "source", "kind", "path", "page", "last_page", "page_label")
 
@@ -171,7 +171,7 @@ def nowhere_in_filter(where: Where, values: Mapping[str, Sequence[Any]]) -> str:
         if list(where) != [key]:
             return told
         known = values[key]
-        there = ", ".join(map(repr, known[:_SHOWN])) + ", …" * (len(known) > _SHOWN)
+        there = some_of([*map(repr, known)], _SHOWN)
         return f"{told}; there are {there}{meant(wanted, map(str, known))}"
     return ""
 
@@ -219,8 +219,7 @@ def _hint(name: str, fields: Sequence[str], aliases: Collection[str]) -> str:
         return ": hits show it, filters do not know it"
     if name in _CALLED:
         return f". Did you mean {_CALLED[name]!r}?"
-    more = ", …" if len(fields) > _SHOWN else ""
-    return meant(name, [*fields, *aliases]) or f"; known: {', '.join(fields[:_SHOWN])}{more}"
+    return meant(name, [*fields, *aliases]) or f"; known: {some_of(fields, _SHOWN)}"
 
 
 def _plain_item(key: str, value: Any) -> Where:

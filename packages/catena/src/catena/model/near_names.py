@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 CUTOFF = 0.6  # share of equal characters, as `difflib` counts it, below which a guess would puzzle more than help
 LOOKED_AT = 5_000  # of many names, as those of documents, so many are compared: in some 50 ms
@@ -40,6 +40,11 @@ def meant(given: object, known: Iterable[str]) -> str:
     typed = [name for name in several if isinstance(name, str) and name and name not in names]
     near = next(filter(None, (nearest(name, names) for name in sorted(typed))), None)
     return f". Did you mean {near!r}?" if near else ""
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, and that there are more."""
+    return ", ".join(names[:most]) + ", …" * (len(names) > most)
 
 
 def _form(name: str) -> str:

@@ -228,8 +228,7 @@ def weighted_sum(
     shares: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for route in sorted(rankings):
         weight, normalise = parts[route]
-        if not weight >= 0:
-            raise ParameterError(f"weight of {route}", weight, "a number >= 0")
+        _check_weight(f"weight of {route}", weight)
         span = ScoreBounds.of(rankings[route])
         for hit in rankings[route].hits:
             shares[hit.chunk.id][route] = weight * normalise(hit.score, span)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -112,7 +112,7 @@ class EmbedTokens:
 
     texts: tuple[str, ...]
     kind: Literal["document", "query"] = "document"
-    purpose: str = field(default="token embedding", compare=False)
+    purpose: str = "token embedding"
 
 
 def answering_tokens(embedder: TokenEmbedder) -> Handler:

@@ -85,9 +85,8 @@ def retrieve(
         RouteError: a route failed and `on_route_error` is "raise", or every route failed.
     """
     given = {"query": query, "k": k, "fusion": fusion, "on_route_error": on_route_error, "on_unknown": on_unknown}
-    check_given(given, retrieve)
-    are_strings = isinstance(entities, Sequence) and all(isinstance(entity, str) for entity in entities)
-    if isinstance(entities, str) or not are_strings:
+    check_given({**given, "entities": entities}, retrieve)
+    if not all(isinstance(entity, str) for entity in entities):
         raise ParameterError("entities", entities, "a sequence of strings")
     depth = deep_enough(k) if depth is None else depth
     if not isinstance(depth, int) or depth < k:

@@ -9,6 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from catena.effects import Search, Step
 from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, ServiceError
+from catena.model.near_names import some_of
 
 _SHOWN = 3  # ids in a message
 _GROWTH = 4  # times as many hits, where those so far lead to too few parents
@@ -71,7 +72,7 @@ def rank_parents(
 
 
 def _told(missing: Sequence[str]) -> tuple[Degraded, ...]:
-    shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+    shown = some_of(missing, _SHOWN)
     told = Degraded("parents", f"{len(missing)} that views lead to are missing where parents are kept ({shown})")
     return (told,) if missing else ()
 

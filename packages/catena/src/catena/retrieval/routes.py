@@ -269,7 +269,7 @@ def _has_more(where: object, most: int) -> bool:
             if key in ("$and", "$or", "$not"):
                 branches = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (value,)
                 count += len(branches)
-                waiting += ((branch, depth + 1) for branch in branches[: most + 1])
+                waiting += ((branch, depth + 1) for branch in branches[:most])
             else:
                 operands = value.values() if isinstance(value, Mapping) else (value,)
                 count += sum(len(one) if isinstance(one, list | tuple | set | frozenset) else 1 for one in operands)

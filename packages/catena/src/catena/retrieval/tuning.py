@@ -201,14 +201,9 @@ def _values(candidates: _Candidates, points: Sequence[Weights], *, n: int, cutof
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The points of the grid, and after them the default."""
+    """The points of the grid, and as the last one the default."""
 
     points: list[Weights]
-
-    @property
-    def usual(self) -> int:
-        """The place of the default."""
-        return len(self.points) - 1
 
     def of(self, values: Floats, clusters: NDArray[np.int64]) -> int:
         """Return the point nearest to the defaults among those within one standard error of the best."""
@@ -245,25 +240,24 @@ def _judged(
         point = choice.of(values[rest], clusters[rest])
         held_out[part] = values[part, point]
         alpha, beta = choice.points[point]
-        usual = float(values[part, choice.usual].mean())
+        usual = float(values[part, -1].mean())
         reports.append(
             Fold(alpha=alpha, beta=beta, questions=len(part), held_out=float(held_out[part].mean()), usual=usual)
         )
-    gains = held_out - values[:, choice.usual]
+    gains = held_out - values[:, -1]
     gain, error = float(gains.mean()), _standard_error(gains, clusters)
     chosen = choice.points[choice.of(values, clusters)]
     adopted = gain > 0 and gain >= _SEEN * error
-    usual_point = choice.points[choice.usual]
-    alpha, beta = chosen if adopted else usual_point
+    alpha, beta = chosen if adopted else USUAL
     surface = values.mean(axis=0)[:-1].reshape(len(frame["alphas"]), len(frame["betas"]))
     return Tuned(
         alpha=alpha,
         beta=beta,
         adopted=adopted,
         chosen=chosen,
-        usual=usual_point,
+        usual=USUAL,
         held_out=float(held_out.mean()),
-        held_out_usual=float(values[:, choice.usual].mean()),
+        held_out_usual=float(values[:, -1].mean()),
         gain=gain,
         interval=(gain - _SURE * error, gain + _SURE * error),
         detectable=_SEEN * error,

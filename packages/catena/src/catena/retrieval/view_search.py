@@ -16,7 +16,7 @@ from catena.model import Chunk, Degraded, Hit, Provenance, Ranking, Scale, Where
 from catena.model.errors import FilterError, ParameterError, RouteError, ViewError
 from catena.model.options import Checked, check_given, check_options
 from catena.retrieval.fusion import Fusion, Normalizer, RankFusion, min_max, reciprocal_rank_fusion, weighted_sum
-from catena.retrieval.multi_route import retrieve
+from catena.retrieval.multi_route import deep_enough, retrieve
 from catena.retrieval.routes import ROUTES, Route, asked_once, dense, of_view, stored
 
 Chosen: TypeAlias = Sequence[tuple[str, float]]
@@ -296,7 +296,7 @@ def retrieve_views(
     check_given({"on_view_error": on_view_error}, retrieve_views)
     if k == 0 or (isinstance(query, str) and not query.strip()):
         return Ranking((), rule.scale)
-    depth = max(3 * ceil(k), 30) if depth is None else depth
+    depth = deep_enough(ceil(k)) if depth is None else depth
     if not isinstance(depth, int) or depth < k:
         raise ParameterError("depth", depth, f"an integer >= k ({k})")
     # refuses k or weights before anything is paid

@@ -58,15 +58,14 @@ class Manifest:
         return all(_matches(folder / name, *expected) for name, expected in self.files.items())
 
 
-def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = None, changing: str = "") -> Manifest:
+def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = None) -> Manifest:
     """Write the manifest of a folder that is complete, and return it.
 
     Args:
         folder: the derived folder.
         generation: of the truth it now equals.
         made: engine and format.
-        before: the previous manifest, whose checksums are taken over for files that never change.
-        changing: the ending of files that change once written; all others never do.
+        before: the previous manifest, whose checksums are taken over: of files once written only JSON changes.
     """
     known = before.files if before else {}
     files: dict[str, tuple[int, int]] = {}
@@ -76,8 +75,7 @@ def seal(folder: Path, *, generation: int, made: str, before: Manifest | None = 
             continue
         size = path.stat().st_size
         old = known.get(name)
-        same = old is not None and old[0] == size and not (changing and name.endswith(changing))
-        files[name] = old if same and old is not None else (size, checksum(path))
+        files[name] = old if old and old[0] == size and not name.endswith(".json") else (size, checksum(path))
     manifest = Manifest(generation=generation, made=made, files=files)
     manifest.write(folder)
     return manifest

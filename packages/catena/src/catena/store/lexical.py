@@ -224,7 +224,7 @@ class LexicalIndex:
                 Manifest(generation=generation, made=self.made, files={}, writing=True).write(self.folder)
                 heap = _SMALL_HEAP if len(rows) < _FEW else _HEAP
                 _write(_opened(self.folder), rows, removed=removed, heap=heap)
-            seal(self.folder, generation=generation, made=self.made, before=before, changing=".json")
+            seal(self.folder, generation=generation, made=self.made, before=before)
 
 
 def rows_of(connection: sqlite3.Connection, kind: str, *, since: int = -1) -> Iterator[_Row]:
@@ -293,7 +293,7 @@ class RankBm25Searcher:
 
 def _has_all(found: NDArray[np.float64], k: int, last: float) -> bool:
     """Return whether k chunks are found and none that was not fetched can tie with the k-th."""
-    return len(found) >= k and float(np.partition(found, len(found) - k)[len(found) - k]) > last
+    return len(found) >= k and float(np.partition(found, -k)[-k]) > last
 
 
 def _best_of_each(keys: NDArray[np.int64], scores: NDArray[np.float64]) -> Scored:

@@ -54,7 +54,7 @@ class Scored:
         """Keep what scores at least as the k-th best, k >= 1: with all ties at the border."""
         if len(self.keys) <= k:
             return self
-        kept = self.scores >= np.partition(self.scores, len(self.scores) - k)[len(self.scores) - k]
+        kept = self.scores >= np.partition(self.scores, -k)[-k]
         return Scored(self.keys[kept], self.scores[kept])
 
     def best(self, k: int, places: Callable[[], NDArray[np.int64]]) -> Scored:
@@ -69,7 +69,7 @@ class Scored:
             return self
         if k == 0:
             return Scored.nothing()
-        border = np.partition(self.scores, len(self.scores) - k)[len(self.scores) - k]
+        border = np.partition(self.scores, -k)[-k]
         above = self.scores > border
         tied = self.keys[self.scores == border]
         room = k - int(above.sum())
