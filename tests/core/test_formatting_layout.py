@@ -27,10 +27,10 @@ WIDTH, HEIGHT, LEFT, RIGHT = 600.0, 800.0, 60.0, 540.0
 CHARACTER = 0.5  # of the size: every character is as wide
 
 
-def line(text, top, *, size=10.0, x=LEFT, bold=False, mono=False, column=0):
+def line(text, top, *, size=10.0, x=LEFT, bold=False, mono=False, italic=False, column=0):
     """One line in one style, as wide as its characters."""
     x1 = x + CHARACTER * size * len(text)
-    span = Span(text=text, x0=x, x1=x1, size=size, bold=bold, mono=mono)
+    span = Span(text=text, x0=x, x1=x1, size=size, bold=bold, mono=mono, italic=italic)
     return Line(text=text, x0=x, x1=x1, top=top, bottom=top + size, spans=(span,), column=column)
 
 
@@ -147,6 +147,7 @@ def written(*lines):
         ("1.1 Terms", {"bold": True}, {"drop": 14.5}, {"drop": 14.3}),
         ("1.1 Terms", {"bold": True, "drop": 20}, {"size": 8.5}, {"size": 8.4}),
         ("1.1 TERMS", {"drop": 20}, {"size": 8.5}, {"size": 8.4}),
+        ("1.1 Terms", {"drop": 20}, {"italic": True}, {"italic": False}),
         ("SUMMARY", {"drop": 20}, {"x": 274}, {"x": 272}),
         ("SUMMARY", {"drop": 20}, {"x": 282}, {"x": 285}),
     ],
@@ -190,6 +191,8 @@ def test_two_lines_are_one_heading_where_they_are_near_and_the_first_is_full(
         (CLOSED[:49], "whole", {}, {"drop": 3.5}, {"drop": 3.7}),
         (CLOSED[:49], "whole", {}, {"drop": -3.5}, {"drop": -3.7}),
         (CLOSED, "whole", {"drop": 14}, {"bold": False}, {"bold": True}),
+        (CLOSED, "whole", {"mono": True}, {"drop": 13.7}, {"drop": 13.9}),
+        (CLOSED, "whole", {"mono": True}, {"x": 61.9}, {"x": 62.1}),
         (f"• {ENDED[-92:]}", "whole", {}, {"x": 79}, {"x": 81}),
     ],
 )
@@ -228,7 +231,7 @@ def test_a_model_is_shown_lines_and_cells_where_they_are_printed() -> None:
     first += [cells(140, (60, "Name"), (200, "Count"), (300, "Sum")), cells(164, (60, "ab"), (79, "c"))]
     first.insert(-1, cells(152, (60, "Seal"), (200, "12"), (211.6, "a"), (216.7, "b"), (1e7, "far")))
     first += [line("Two in-", 176), line("stalled ones", 188)]
-    last = page(3, line("new", 60), line("column", 60, x=310, column=1))
+    last = page(3, line("new", 400), line("column", 60, x=310, column=1))
     source = source_of(parsed(page(1, first), page(2), last, page(4)))
     table = f"Name{'Count':>29}{'Sum':>18}\n{'Seal                        12 ab':160}far\nab c"
     assert source.text == (f"{CLOSED}\nwhole\n\nPart\nnear\n\nfar\n\n{table}\nTwo installed\nones\nnew\ncolumn")
@@ -240,6 +243,26 @@ def test_a_first_section_as_large_as_the_title_is_no_part_of_it() -> None:
     below = flow((18, "1 Scope"), f"{FOX} " * 3, (18, "2 Duration"), f"{RAIN} " * 3, top=96)
     found = headings(page(1, title, below), title="Warranty Terms 2026")
     assert found == ["# Warranty Terms 2026", "## 1 Scope", "## 2 Duration"]
+
+
+def test_a_title_of_two_sizes_is_one_where_the_metadata_say_so() -> None:
+    leaf = page(1, TITLE, line("2026 Edition", 70, size=12), flow(FOX, (14, "Safety"), RAIN, top=110))
+    assert headings(leaf, title="Pump Manual 2026 edition") == ["# Pump Manual 2026 Edition", "## Safety"]
+
+
+def test_what_is_in_bold_beside_something_is_no_heading() -> None:
+    for drop, found in ((0, 1), (7, 2)):
+        pair = ("1.1 Fiscal", {"drop": 20, "bold": True}), ("Amount", {"drop": drop, "x": 300, "bold": True})
+        assert sum(block[0] == "#" for block in written(*pair)) == found
+
+
+def test_the_only_root_of_an_outline_is_the_title() -> None:
+    leaf = page(1, flow((24, "Pump Manual"), FOX, (14, "Safety"), RAIN, (14, "Use"), FOX))
+    items = [
+        OutlineItem(level=2 - (at == 0), title=title, page=1)
+        for at, title in enumerate(("Pump Manual", "Safety", "Use"))
+    ]
+    assert headings(leaf, outline=items) == ["# Pump Manual", "## Safety", "## Use"]
 
 
 def test_identity_and_metadata_are_kept() -> None:
