@@ -58,8 +58,10 @@ def test_narrow_white_parts_cells_where_other_lines_agree_and_words_elsewhere() 
     """The widest cells of a column stand 0.9 of the size before the next, as loose words do."""
     rows = [("Part", "Order number", "Price"), ("Seal", "4711-2", "12.50 €")]
     rows += [("Impeller", "4711-3", "88.00 €"), ("Shaft", "4711-4", "140.00 €")]
-    parts = [cells(100 + 16 * n, *zip((60, 109, 178), each, strict=True)) for n, each in enumerate(rows)]
-    assert rows_of(markdown(page(1, *parts))) == rows
+    for share in (0, 2.5, 5):  # of the widest price's edges, the left, the middle and the right one is that of all
+        parts = [(*each[:2], 178 + share * (len("140.00 €") - len(each[2])), each[2]) for each in rows]
+        lines = [cells(100 + 16 * n, (60, a), (109, b), (x, c)) for n, (a, b, x, c) in enumerate(parts)]
+        assert rows_of(markdown(page(1, *lines))) == rows
     loose, words = [], FOX.split()
     for top in range(6):
         x, said = 60.0, []

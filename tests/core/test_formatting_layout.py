@@ -390,13 +390,14 @@ def test_page_of_fields_gives_the_title_and_no_heading() -> None:
     ("outline", "named", "first", "title"),
     [
         ("The Pump", "Pumps of Halden", 14, "The Pump"),
+        ("The Pump|Its Use", "Pumps of Halden", 14, "Pumps of Halden"),
         ("", "Pumps of Halden", 14, "Pumps of Halden"),
         ("", "0000764478-23-000041", 14, "On Pumps"),
         ("", "0000764478-23-000041", 10, "pump manual"),
     ],
 )
 def test_title_is_taken_from_outline_metadata_first_line_or_file(outline, named, first, title) -> None:
-    items = (OutlineItem(level=1, title=outline, page=1),) if outline else ()
+    items = [OutlineItem(level=1, title=root, page=1) for root in filter(None, outline.split("|"))]
     leaf = page(1, line("On Pumps", 60, size=first), prose(FOX, 100))
     rival = page(2, flow((14, "Use"), FOX))
     assert format_layout(parsed(leaf, rival, outline=items, title=named)).title == title
