@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_formatting_layout import FOX, cells, line, markdown, page
+from test_formatting_layout import FOX, cells, line, markdown, page, printed
 
 from catena.formatting import LayoutOptions, format_layout
-from catena.model import RuledTable
+from catena.formatting.figure_cells import LineCell
+from catena.formatting.figure_cells import cells_of as cells_of_line
+from catena.formatting.styled_lines import rows_of as lines_of
+from catena.formatting.table_headers import HeaderReader
+from catena.model import Layout, RuledTable
 from catena.parsing import parse
 from catena.text import cells_of
 
@@ -54,8 +58,10 @@ def test_narrow_white_parts_cells_where_other_lines_agree_and_words_elsewhere() 
     """The widest cells of a column stand 0.9 of the size before the next, as loose words do."""
     rows = [("Part", "Order number", "Price"), ("Seal", "4711-2", "12.50 €")]
     rows += [("Impeller", "4711-3", "88.00 €"), ("Shaft", "4711-4", "140.00 €")]
-    parts = [cells(100 + 16 * n, *zip((60, 109, 178), each, strict=True)) for n, each in enumerate(rows)]
-    assert rows_of(markdown(page(1, *parts))) == rows
+    for share in (0, 2.5, 5):  # of the widest price's edges, the left, the middle and the right one is that of all
+        parts = [(*each[:2], 178 + share * (len("140.00 €") - len(each[2])), each[2]) for each in rows]
+        lines = [cells(100 + 16 * n, (60, a), (109, b), (x, c)) for n, (a, b, x, c) in enumerate(parts)]
+        assert rows_of(markdown(page(1, *lines))) == rows
     loose, words = [], FOX.split()
     for top in range(6):
         x, said = 60.0, []
@@ -132,6 +138,103 @@ def test_a_ruled_table_with_glued_columns_gives_way_to_the_grid_of_its_figures()
     assert rows_of(markdown(page(1, *lines, tables=[glued])))[1] == ("Revenues", "$ 12,734", "$ 27,742")
     small = [cells(102, (280, "2023"), (380, "2022")), row(114, "Cash", "1", "2"), row(126, "Debt", "3", "4")]
     assert rows_of(markdown(page(1, *small, tables=[ruled])))[0] == ("", "2023", "2022")
+
+
+@pytest.mark.parametrize(
+    ("spans", "made"),
+    [
+        ([(100, "Cash 1,500 1,700")], [(100, 100, 125, "Cash"), (125, 125, 150, "1,500"), (155, 155, 180, "1,700")]),
+        ([(100, "Cash $ 500 $ 700")], [(100, 100, 125, "Cash"), (125, 135, 150, "$ 500"), (155, 165, 180, "$ 700")]),
+        ([(100, "Sales $"), (150, "5")], [(100, 100, 130, "Sales"), (130, 150, 155, "$ 5")]),
+        ([(100, "$"), (110, "1,500"), (136, ")"), (160, "%")], [(100, 110, 165, "$ 1,500) %")]),
+        ([(100, "12"), (129, "%")], [(100, 100, 134, "12 %")]),
+        ([(100, "12"), (130, "%")], [(100, 100, 110, "12"), (130, 130, 135, "%")]),  # four digits behind it
+        ([(100, "2021"), (127, "%")], [(100, 100, 120, "2021"), (127, 127, 132, "%")]),
+        ([(100, "12 € 5")], [(100, 100, 110, "12"), (115, 125, 130, "€ 5")]),
+        ([(100, "Sales ......"), (200, "5")], [(100, 100, 125, "Sales"), (200, 200, 205, "5")]),
+        ([(100, "one"), (124.9, "a"), (139.9, "b")], [(100, 100, 129.9, "one a"), (139.9, 139.9, 144.9, "b")]),
+        ([(100, "12"), (116.9, "two")], [(100, 100, 131.9, "12 two")]),
+        ([(100, "12"), (117, "two")], [(100, 100, 110, "12"), (117, 117, 132, "two")]),
+        ([(100, "12"), (114.9, "34")], [(100, 100, 124.9, "12 34")]),
+        ([(100, "12"), (115, "34")], [(100, 100, 110, "12"), (115, 115, 125, "34")]),
+        ([(100, "Note"), (121, "$"), (130, "5")], [(100, 100, 135, "Note$ 5")]),
+        ([(100, "ab"), (111, "c"), (118, "d")], [(100, 100, 123, "abc d")]),
+        ([(100, "May 5, 2021 June 5, 2020")], [(100, 100, 155, "May 5, 2021"), (160, 160, 220, "June 5, 2020")]),
+        ([(100, "5 6 Sales")], [(100, 100, 145, "5 6 Sales")]),
+    ],
+)
+def test_spans_are_cells_where_white_or_a_figure_parts_them(spans, made) -> None:
+    found = cells_of_line(lines_of(Layout(pages=(page(1, cells(100, *spans)),)))[0])
+    assert [(*(round(x, 3) for x in (each.x0, each.left, each.x1)), each.text) for each in found] == made
+
+
+YEARS, CASH, DEBT = (f" {label:43}{a:>5}               {b:>5}" for label, a, b in (
+    ("", 2021, 2020), ("Cash", "1,500", "1,700"), ("Debt", "2,500", "2,700"),
+))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("picture", "most", "found", "beyond"),
+    [
+        (lambda n: f"{YEARS}\n{CASH}\n" + " Group\n" * n + f"{DEBT}\n{DEBT}", 6, 1, 2),
+        (lambda n: f"{YEARS}\n{CASH}\n{CASH}\n-----\n" + " Title\n" * n + f"{DEBT}\n{DEBT}", 5, 1, 2),
+        (lambda n: "\n".join(f" {each}    " + "  12" * n for each in ("Cash", "Debt", "Rest")), 24, 1, 0),
+    ],
+)
+def test_so_many_lines_or_columns_are_one_table(picture, most, found, beyond) -> None:
+    assert [markdown(*printed(picture(n))).count("\n| ---") for n in (most, most + 1)] == [found, beyond]
+
+
+COLUMNS = [(100, 130), (160, 190), (220, 250), (280, 310)]
+PERIODS, WORDS = "110 2021|170 2020|230 2019|290 2018", "110 one|170 two|230 six|290 ten"
+OVER = dict(zip(["", "1", "2", "3", "4", "12", "23", "34", "123", "234", "1234"], ".1234abcdef", strict=True))
+
+
+def reader_of(*lines):
+    """A reader of headers over four columns, with names below, each behind its left edge."""
+    reader = HeaderReader(COLUMNS, 10.0)
+    for names in lines:
+        assert reader.takes([named(text, float(x)) for x, text in (name.split(" ", 1) for name in names.split("|"))])
+    return reader
+
+
+def named(text, x, width=5.0):
+    return LineCell(x, x + width * len(text), text, x, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "below", "over"),
+    [
+        ("all", (), "....1111111111111aaa222222222bbb333333333ccc444444444444."),
+        ("all", (PERIODS,), "....1111111111aaaaadddddddffffffeeeeeeccccccc44444444444."),
+        ("all", (PERIODS, "125 Sales|245 Costs"), "....1111111111aaaaaddd2222ffffffee3333ccccccc44444444444."),
+        ("of both", (WORDS,), "...11111111aaaaaadddd2ffffffffeee33eccccccc4444444444...."),
+        ("of these here and now", (), ".......aaaadd....dfbbbbee....e.cccc......................"),
+    ],
+)
+def test_a_name_on_its_way_to_the_right_is_that_of_one_column_and_of_those_beside_it(name, below, over) -> None:
+    found = ""
+    for x in range(50, 335, 5):
+        reader = reader_of(*below)
+        taken = reader.takes([named(name, x)])
+        found += OVER["".join(f"{at}" for at, each in enumerate(reader.names(), 1) if taken and name in each)]
+    assert found == over
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "width", "parts"),
+    [
+        ("one   two   six   ten", 100, 10, ["one", "two", "six", "ten"]),
+        ("one   two   six   ten", 100, 5, ["one two", "six ten"]),
+        ("2021        2020", 105, 5, ["2021", "2020"]),
+        ("2021        2020", 127, 5, ["2021        2020"]),
+        ("June        2020", 105, 5, ["June        2020"]),
+        ("(one) (two)", 100, 10, ["(one)", "(two)"]),
+        ("(one two)", 100, 10, ["(one two)"]),
+    ],
+)
+def test_names_that_touch_are_parted_where_they_stand_over_their_columns(text, x, width, parts) -> None:
+    assert [each.text for each in reader_of().parted(named(text, x, width))] == parts
 
 
 LABELS = ("Net sales", "Cost of sales", "Gross profit", "Interest, net", "Other items", "Taxes on income", "Minority")

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.formatting import LayoutOptions, format_layout
+from catena.formatting.source import source_of
 from catena.formatting.styled_lines import key
 from catena.model import Document, Layout, Line, OutlineItem, Page, Parsed, RuledTable
-from catena.model.layout import Span
+from catena.model.layout import FigureCrop, Span
 from catena.parsing import parse
 from catena_bench.headings import score_outline
 from conftest import needs_data
@@ -26,10 +27,10 @@ WIDTH, HEIGHT, LEFT, RIGHT = 600.0, 800.0, 60.0, 540.0
 CHARACTER = 0.5  # of the size: every character is as wide
 
 
-def line(text, top, *, size=10.0, x=LEFT, bold=False, mono=False, column=0):
+def line(text, top, *, size=10.0, x=LEFT, bold=False, mono=False, italic=False, column=0):
     """One line in one style, as wide as its characters."""
     x1 = x + CHARACTER * size * len(text)
-    span = Span(text=text, x0=x, x1=x1, size=size, bold=bold, mono=mono)
+    span = Span(text=text, x0=x, x1=x1, size=size, bold=bold, mono=mono, italic=italic)
     return Line(text=text, x0=x, x1=x1, top=top, bottom=top + size, spans=(span,), column=column)
 
 
@@ -122,11 +123,142 @@ def test_what_is_printed_becomes_the_markdown_that_a_reader_sees(picture, text) 
     assert markdown(*printed(picture)).rstrip("\n") == text
 
 
+TITLE = line("Pump Manual", 30, size=24, bold=True)
+CLOSED = "The covers of all the devices are kept closed, as rain falls for most of every year in that pl"
+ENDED = f"{CLOSED[:93]}."
+LONG = "All that the user of a pump has to know about the covers before the"
+
+
+def written(*lines):
+    """The blocks of a page of lines below each other, each with its style and how far it drops, amid prose."""
+    body = [TITLE, *prose(FOX * 3, 70)]
+    for text, style in lines:
+        more = {"drop": 12, **style}
+        body.append(line(text, body[-1].top + more.pop("drop"), **more))
+    return markdown(page(1, body, prose(f"{RAIN} {FOX}", body[-1].top + 40))).rstrip("\n").split("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "style", "inside", "outside"),
+    [
+        ("Terms of use", {}, {"size": 11.5}, {"size": 11.4}),
+        ("Terms of use", {"mono": True, "bold": True}, {"size": 11.5}, {"size": 11.4}),
+        ("Terms of use", {"bold": True}, {"size": 10.8}, {"size": 10.7}),
+        ("1.1 Terms", {"bold": True}, {"drop": 14.5}, {"drop": 14.3}),
+        ("1.1 Terms", {"bold": True, "drop": 20}, {"size": 8.5}, {"size": 8.4}),
+        ("1.1 TERMS", {"drop": 20}, {"size": 8.5}, {"size": 8.4}),
+        ("1.1 Terms", {"drop": 20}, {"italic": True}, {"italic": False}),
+        ("SUMMARY", {"drop": 20}, {"x": 274}, {"x": 272}),
+        ("SUMMARY", {"drop": 20}, {"x": 282}, {"x": 285}),
+    ],
+)
+def test_a_line_is_a_heading_by_its_size_weight_place_and_the_white_over_it(text, style, inside, outside) -> None:
+    assert any(re.fullmatch(f"#+ {text}", block) for block in written((text, {**style, **inside})))
+    assert text in " ".join(block for block in written((text, {**style, **outside})) if block[0] != "#")
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "style", "inside", "outside"),
+    [
+        (LONG, "opening it", {}, {"drop": 27}, {"drop": 28}),
+        (LONG, "opening it", {}, {"drop": 18}, {"drop": -1}),
+        (LONG, "opening it", {"drop": 18}, {"size": 14.5}, {"size": 14.6}),
+        (LONG, "opening it", {"drop": 18}, {"size": 13.5}, {"size": 13.4}),
+        (LONG[:60], "opening it", {}, {"drop": 27}, {"drop": 28}),
+        (LONG[:55], "opening it", {}, {"drop": 18}, {"drop": 19}),
+        ("1 All the users", "opening it", {"x": 64}, {"drop": 21}, {"drop": 22}),
+        ("1 All the users", "opening it", {"drop": 21}, {"x": 64}, {"x": 62}),
+        ("Chapter 3", "Safety", {"size": 18}, {"drop": 66}, {"drop": 68}),
+    ],
+)
+def test_two_lines_are_one_heading_where_they_are_near(first, text, style, inside, outside) -> None:
+    one = (first, {"size": 14, "bold": True, "drop": 40})
+    for near, is_one in ((inside, True), (outside, False)):
+        blocks = written(one, (text, {"size": 14, "bold": True, **style, **near}))
+        assert any(re.fullmatch(f"#+ {first} {text}", block) for block in blocks) == is_one
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "style", "inside", "outside"),
+    [
+        (CLOSED, "whole", {}, {"drop": 16.2}, {"drop": 16.3}),
+        (ENDED, "Whole", {}, {"drop": 13.4}, {"drop": 13.5}),
+        (ENDED, "Whole", {}, {"x": 65}, {"x": 66}),
+        (CLOSED, "whole", {}, {"size": 10.8}, {"size": 10.9}),
+        (CLOSED, "whole", {}, {"size": 9.3}, {"size": 9.2}),
+        (CLOSED[:49], "whole", {}, {"drop": 3.5}, {"drop": 3.7}),
+        (CLOSED[:49], "whole", {}, {"drop": -3.5}, {"drop": -3.7}),
+        (CLOSED, "whole", {"drop": 14}, {"bold": False}, {"bold": True}),
+        (CLOSED, "whole", {"mono": True}, {"drop": 13.7}, {"drop": 13.9}),
+        (CLOSED, "whole", {"mono": True}, {"x": 61.9}, {"x": 62.1}),
+        (f"• {ENDED[-92:]}", "whole", {}, {"x": 79}, {"x": 81}),
+    ],
+)
+def test_two_lines_are_one_paragraph_where_they_are_near_and_alike(first, text, style, inside, outside) -> None:
+    for near, is_one in ((inside, True), (outside, False)):
+        blocks = written((first, {"drop": 40}), (text, {**style, **near}))
+        assert any(block.endswith(f"{first[2:]} {text}") for block in blocks) == is_one
+
+
+@pytest.mark.parametrize(("x0", "inside", "outside"), [(60, 68, 69), (62, 69, 70.5), (70, 73, 74), (70, 57, 56)])
+def test_a_paragraph_goes_on_over_the_page_where_its_lines_begin(x0, inside, outside) -> None:
+    for x, is_one in ((inside, True), (outside, False)):
+        first = page(1, prose(FOX * 3, 60), line(CLOSED[:91], 700, x=x0))
+        assert (f"{CLOSED[:91]} whole" in markdown(first, page(2, line("whole", 60, x=x), prose(FOX, 100)))) == is_one
+
+
+@pytest.mark.parametrize(
+    ("lengths", "tops", "sizes", "blocks"),
+    [
+        ((60, 60, 60), (0, 12, 24), (10, 10, 10), 1),  # a quotation is narrower than its column
+        ((60, 60), (0, 12), (10, 10), 2),  # two lines say nothing of its width
+        ((60, 60, 60), (0, 12, 30), (10, 10, 10), 3),
+        ((60, 60, 60), (0, 12, 24), (10, 10, 11.1), 3),
+        ((60, 60, 60, 60, 90), (0, 12, 24, 36, 48), (10,) * 5, 4),  # a wide line is among the next ones
+    ],
+)
+def test_narrow_lines_are_full_where_those_around_are_as_narrow(lengths, tops, sizes, blocks) -> None:
+    each = zip(lengths, tops, sizes, strict=True)
+    lines = [line(CLOSED[:length], 200 + top, x=80, size=size) for length, top, size in each]
+    text = markdown(page(1, prose(FOX * 3, 60), lines, prose(f"{RAIN} {FOX}", 400)))
+    assert text.count("\n\n") - 1 == blocks
+
+
+def test_a_model_is_shown_lines_and_cells_where_they_are_printed() -> None:
+    first = [line(CLOSED, 60), line("whole", 72), line("Part", 88.2), line("near", 100.2), line("far", 116.5)]
+    first += [cells(140, (60, "Name"), (200, "Count"), (300, "Sum")), cells(164, (60, "ab"), (79, "c"))]
+    first.insert(-1, cells(152, (60, "Seal"), (200, "12"), (211.6, "a"), (216.7, "b"), (1e7, "far")))
+    first += [line("Two in-", 176), line("stalled ones", 188)]
+    last = page(3, line("new", 400), line("column", 60, x=310, column=1))
+    source = source_of(parsed(page(1, first), page(2), last, page(4)))
+    table = f"Name{'Count':>29}{'Sum':>18}\n{'Seal                        12 ab':160}far\nab c"
+    assert source.text == (f"{CLOSED}\nwhole\n\nPart\nnear\n\nfar\n\n{table}\nTwo installed\nones\nnew\ncolumn")
+    assert (source.pages, source.page_atoms) == (4, (0, 36, 36, 38, 38))
+
+
 def test_a_first_section_as_large_as_the_title_is_no_part_of_it() -> None:
     title = line("Warranty Terms 2026", 60, size=18, bold=True, x=200)
     below = flow((18, "1 Scope"), f"{FOX} " * 3, (18, "2 Duration"), f"{RAIN} " * 3, top=96)
     found = headings(page(1, title, below), title="Warranty Terms 2026")
     assert found == ["# Warranty Terms 2026", "## 1 Scope", "## 2 Duration"]
+
+
+def test_a_title_of_two_sizes_is_one_where_the_metadata_say_so() -> None:
+    leaf = page(1, TITLE, line("2026 Edition", 70, size=12), flow(FOX, (14, "Safety"), RAIN, top=110))
+    assert headings(leaf, title="Pump Manual 2026 edition") == ["# Pump Manual 2026 Edition", "## Safety"]
+
+
+def test_what_is_in_bold_beside_something_is_no_heading() -> None:
+    for drop, found in ((0, 1), (7, 2)):
+        pair = ("1.1 Fiscal", {"drop": 20, "bold": True}), ("Amount", {"drop": drop, "x": 300, "bold": True})
+        assert sum(block[0] == "#" for block in written(*pair)) == found
+
+
+def test_the_only_root_of_an_outline_is_the_title() -> None:
+    leaf = page(1, flow((24, "Pump Manual"), FOX, (14, "Safety"), RAIN, (14, "Use"), FOX))
+    items = [OutlineItem(level=1, title="Pump Manual", page=1)]
+    items += [OutlineItem(level=2, title=title, page=1) for title in ("Safety", "Use")]
+    assert headings(leaf, outline=items) == ["# Pump Manual", "## Safety", "## Use"]
 
 
 def test_identity_and_metadata_are_kept() -> None:
@@ -258,13 +390,14 @@ def test_page_of_fields_gives_the_title_and_no_heading() -> None:
     ("outline", "named", "first", "title"),
     [
         ("The Pump", "Pumps of Halden", 14, "The Pump"),
+        ("The Pump|Its Use", "Pumps of Halden", 14, "Pumps of Halden"),
         ("", "Pumps of Halden", 14, "Pumps of Halden"),
         ("", "0000764478-23-000041", 14, "On Pumps"),
         ("", "0000764478-23-000041", 10, "pump manual"),
     ],
 )
 def test_title_is_taken_from_outline_metadata_first_line_or_file(outline, named, first, title) -> None:
-    items = (OutlineItem(level=1, title=outline, page=1),) if outline else ()
+    items = [OutlineItem(level=1, title=root, page=1) for root in filter(None, outline.split("|"))]
     leaf = page(1, line("On Pumps", 60, size=first), prose(FOX, 100))
     rival = page(2, flow((14, "Use"), FOX))
     assert format_layout(parsed(leaf, rival, outline=items, title=named)).title == title
@@ -346,6 +479,66 @@ def test_empty_pages_begin_where_the_next_one_does() -> None:
     assert document.page_starts == (0, 0, second, second, len(document.text))
     assert document.page_at(second) == 4
     assert format_layout(parsed(page(1), page(2))).text == ""
+
+
+def figured(*lines, boxes=((100, 200, 300, 300),)):
+    """The Markdown of lines on a page with figures, whose names are their numbers, above a paragraph."""
+    cut = [FigureCrop(x0=x0, top=top, x1=x1, bottom=bottom, kind="bitmap", png=b"", width=1, height=1)
+           for x0, top, x1, bottom in boxes]  # fmt: skip
+    text = markdown(replace(page(1, *lines, prose(RAIN, 600)), figures=tuple(cut)))
+    return re.sub(r"figures/\w+-p0001-(\d)\.png", r"\1", text).removesuffix(f"\n\n{RAIN}\n")
+
+
+CAPTION = "Figure 1: The pump"
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ([(CAPTION, 110, 372)], [(CAPTION, 110, 373)]),
+        ([(CAPTION, 110, 118)], [(CAPTION, 110, 117)]),
+        ([(CAPTION, 324, 250)], [(CAPTION, 325, 250)]),
+        ([(CAPTION, 320, 195)], [(CAPTION, 320, 194)]),
+        ([(CAPTION, 320, 295)], [(CAPTION, 320, 296)]),
+        ([(CAPTION, 110, 101), ("of Halden", 110, 118)], [(CAPTION, 110, 101), ("of Halden", 110, 119)]),
+        ([("(a)     (b)x", 110, 310), (CAPTION, 110, 330)], [("(a)     (b)xy", 110, 310), (CAPTION, 110, 330)]),
+        ([("Other words", 310, 310), (CAPTION, 110, 330)], [("Some other words", 290, 310), (CAPTION, 110, 330)]),
+    ],
+)
+def test_a_caption_is_near_its_figure_with_no_words_between(inside, outside) -> None:
+    for placed, title in ((inside, CAPTION), (outside, "")):
+        written = figured([line(text, top, x=x) for text, x, top in placed])
+        assert written.startswith(f"![{title}") or f"\n![{title}" in written
+        assert (f"![{CAPTION}" in written) == (title != "")
+
+
+@pytest.mark.parametrize(
+    ("second", "shared"),
+    [
+        ((320, 200, 420, 300), True), ((421, 200, 520, 300), False), ((320, 250, 420, 350), True),
+        ((320, 252, 420, 352), False), ((320, 200, 420, 356), False),
+    ],
+)  # fmt: skip
+def test_a_figure_shares_the_caption_below_one_beside_it(second, shared) -> None:
+    written = figured([line(CAPTION, 352, x=100)], boxes=((100, 200, 300, 300), second))
+    assert written.count(f"![{CAPTION}]") == 1 + shared
+
+
+def test_figures_take_the_words_in_them_and_stand_where_they_are_printed() -> None:
+    column = [line("above it", 180, x=110), line("right of it", 280, x=400), line("below it", 303, x=110)]
+    within = [line("in it", 297, x=86), line("and too", 193, x=283), line("left of it", 297, x=70)]
+    assert figured(column, within).split("\n\n") == [
+        "above it", "right of it", '![](1 "in it and too")', "below it", "left of it"
+    ]  # fmt: skip
+    column = [line("first", 240, x=400), line("then", 280, x=400)]
+    assert figured(column, boxes=((545, 200, 590, 300),)).split("\n\n") == ["first", "![](1)", "then"]
+
+
+def test_captions_side_by_side_come_one_after_the_other() -> None:
+    two = [cells(310, (100, "Figure 1: Left"), (330, "Figure 2: Right")), cells(327, (100, "part"), (322, "side"))]
+    assert figured(two, boxes=((100, 200, 300, 300), (320, 200, 420, 300))).split("\n\n") == [
+        "![Figure 1: Left](1)", "Figure 1: Left", "part", "![Figure 2: Right side](2)", "Figure 2: Right side"
+    ]  # fmt: skip
 
 
 # 2 laws

@@ -25,7 +25,7 @@ _MARK = re.compile(  # at a line's start
 )
 _ORDERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 _SAME_LINE = 0.3  # usual line distances: closer lines are parts of one printed line
-_MAX_GAP = 1.35  # usual line distances between two lines of one paragraph
+PARAGRAPH_GAP = 1.35  # usual line distances between two lines of one paragraph, at most
 _CLOSE_GAP = 1.12  # the same between two sentences
 _SENTENCE_END = re.compile(r"[.!?:。！？：][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"\b\w+(?:[-‐]\w+)+\b")
@@ -203,7 +203,7 @@ def continues(rows: Rows, block: Sequence[int], index: int, measures: Measures, 
         return True  # parts of one printed line, such as an exponent
     ends = _SENTENCE_END.search(above.text) and not below.text[:1].islower()
     apart = ends or measures.emphatic(above) != measures.emphatic(below) or is_caption(below.text)
-    if gap > (_CLOSE_GAP if apart else _MAX_GAP):
+    if gap > (_CLOSE_GAP if apart else PARAGRAPH_GAP):
         return False
     if _divided(above.text) and below.text[:1].islower():
         return True
@@ -254,7 +254,7 @@ def _right(rows: Rows, block: Sequence[int], index: int, measures: Measures) -> 
     for position in range(index, min(index + 3, len(rows))):
         row = rows[position]
         gap = measures.gap(near[-1], row)
-        if row.block != above.block or not -0.3 < gap <= _MAX_GAP or abs(row.size - above.size) > 1:
+        if row.block != above.block or not -0.3 < gap <= PARAGRAPH_GAP or abs(row.size - above.size) > 1:
             break
         near.append(row)
     widest = max(row.line.x1 for row in near)

@@ -33,12 +33,11 @@ from catena.formatting.styled_lines import (
 from catena.model.layout import OutlineItem
 from catena.text.headings import HeadingNumber
 
-_TITLE = 1.15  # times the body size
+_TITLE = 1.15  # times the body size, also of a heading without weight
 _TITLE_LINES = 6
 _FIRST_NUMBERS = frozenset({"0", "1", "I", "A"})  # what the first heading of a file is numbered
 _TRUSTED = 0.5  # share of the outline's entries found in the text, for the outline to decide
 LARGER = 1.08  # times the body size: smaller differences come from fonts drawn to different scales
-_PLAIN_LARGER = 1.15  # the same without weight
 _WRAP = 1.3  # usual line distances between the lines of one wrapped heading
 _TIGHT = 1.1  # the same where the first line is not quite full
 _APART = 1.2  # usual line distances before a heading of the body's size
@@ -219,7 +218,7 @@ def _named_end(rows: Rows, start: int, end: int, named: str) -> int:
     for stop in range(end + 1, min(len(rows), start + _TITLE_LINES) + 1):
         if rows[stop - 1].page != rows[start].page:
             break
-        if named and key("".join(row.text for row in rows[start:stop])) == named:
+        if key("".join(row.text for row in rows[start:stop])) == named:
             return stop
     return end
 
@@ -280,11 +279,9 @@ def _is_contents(texts: list[str]) -> bool:
 
 def prominent(row: StyledLine, measures: Measures) -> bool:
     """Tell if a line differs from the body: by size, else by weight, or by number and slant or capitals."""
-    if measures.code(row):
-        return row.size >= 1.15 * measures.body
-    if row.size >= (LARGER if row.heavy else _PLAIN_LARGER) * measures.body:
+    if row.size >= (LARGER if row.heavy and not measures.code(row) else _TITLE) * measures.body:
         return True
-    if row.size < 0.85 * measures.body:
+    if measures.code(row) or row.size < 0.85 * measures.body:
         return False
     if measures.emphatic(row):
         return True
@@ -320,7 +317,7 @@ def _continues(rows: Rows, start: int, index: int, measures: Measures) -> bool:
     above, below = rows[index - 1], rows[index]
     if above.block != below.block or not prominent(below, measures):
         return False
-    if index == start + 1 and is_label(above.text) and 0 < measures.gap(above, below) < 4:
+    if index == start + 1 and _is_label_of(above, below, measures):
         return True
     if abs(above.size - below.size) > 0.04 * above.size or above.heavy != below.heavy or numbering(below.text):
         return False
@@ -476,11 +473,13 @@ def _find(
 
 def _with_label(rows: Rows, run: HeadingCandidate, measures: Measures) -> HeadingCandidate:
     """Take in "Chapter 3" where it is printed on a line of its own over the title."""
-    above = run.start - 1
-    if above < 0 or rows[above].block != rows[run.start].block or not is_label(rows[above].text.strip()):
-        return run
-    near = prominent(rows[above], measures) and 0 < measures.gap(rows[above], rows[run.start]) < 4
-    return join_run(rows, above, run.end) if near else run
+    near = run.start > 0 and _is_label_of(rows[run.start - 1], rows[run.start], measures)
+    return join_run(rows, run.start - 1, run.end) if near else run
+
+
+def _is_label_of(above: StyledLine, below: StyledLine, measures: Measures) -> bool:
+    is_near = above.block == below.block and 0 < measures.gap(above, below) < 4
+    return is_near and is_label(above.text.strip()) and prominent(above, measures)
 
 
 def _alike(text: str, title: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from catena.formatting.blocks import Compounds, glue
+from catena.formatting.blocks import PARAGRAPH_GAP, Compounds, glue
 from catena.formatting.fidelity_alignment import align, atom_keys, atoms_of
 from catena.formatting.styled_lines import (
     UNSPACED,
@@ -248,7 +248,6 @@ _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 _CELL_GAP = 1.0  # of the size: white that parts two cells of a table
 _CHARACTER = 0.5  # of the size: the mean width of a character
 _WIDEST = 160  # columns: the farthest that a cell is moved to the right
-_PARAGRAPH_GAP = 1.35  # usual line distances: from there on an empty line is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +312,7 @@ def _printed(layout: Layout, *, running_heads: bool) -> tuple[str, tuple[int, ..
     above: StyledLine | None = None
     for row, line in zip(rows, lines, strict=True):
         if above is not None and line:
-            apart = above.block == row.block and measures.gap(above, row) > _PARAGRAPH_GAP
+            apart = above.block == row.block and measures.gap(above, row) > PARAGRAPH_GAP
             parts.append("\n\n" if apart else "\n")
             length += len(parts[-1])
         starts += [length] * (row.page - len(starts))
