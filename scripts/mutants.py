@@ -40,7 +40,7 @@ from coverage import CoverageData
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "packages" / "catena" / "src"
 FAST = "not torch and not entities and not servers and not stores and not browser and not slow"
-UNSEEN = ("strict=True", "@dataclass(", "__slots__", "if TYPE_CHECKING:")  # there is nothing to see, or only mistakes of ours
+UNSEEN = ("strict=True", "@dataclass(", "__slots__", "if TYPE_CHECKING:")  # against mistakes of ours, if anything
 ENOUGH = 85  # percent of faults that the fast tests see
 READER = "catena/parsing/process.py"  # asks the process that reads files
 MOST_TESTS = 400  # that run for one fault

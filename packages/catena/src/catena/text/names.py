@@ -165,7 +165,7 @@ def _is_titled(question: str) -> bool:
 
 def _is_bare(question: str, found: re.Match[str]) -> bool:
     """Return whether neither an article nor an adjective stands before a German word."""
-    before = question[: found.start()].rsplit(maxsplit=1)[-1]
+    before = question[max(0, found.start() - 40) : found.start()].rstrip().rpartition(" ")[2]
     is_stop = before in stop_words()["german"]
     return not (before.islower() and (_ARTICLE if is_stop else _ADJECTIVE).fullmatch(before))
 

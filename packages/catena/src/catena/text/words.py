@@ -255,7 +255,7 @@ def count_tokens(text: str) -> int:
 
 # a run of marks is tried once, at its first: else a line of dots takes quadratic time
 _END = re.compile(r"(?<![.!?])[.!?]++[\"'”’»)\]*_]*(?=\s)|[。！？；…．]+[”’」』）】]*|(?<![؟۔।])[؟۔।]++(?=\s)")
-_WORD_BEFORE = re.compile(r"[\w.]+\Z")
+_WORD_BEFORE = re.compile(r"[\w.]{1,12}\Z")
 _ABBREVIATION = re.compile(
     r"al|approx|art|bzw|ca|cf|chs?|co|corp|dept|dr|e\.g|eg|eqs?|etc|exs?|figs?|i\.e|ie|inc|jr|ltd|max|min|mr|mrs|ms|"
     r"nos?|pp?|prof|refs?|resp|secs?|sr|st|tab|u\.s|usw|vol|vs|z\.b"
