@@ -99,7 +99,7 @@ def printed_contents(text: str, blocks: Sequence[Block]) -> list[PrintedContents
             first += 1
         entries, after = _gathered(lines, first, announced=announced)
         if len(entries) >= FEWEST:
-            end = lines[after].start if lines[after:] else len(text)
+            end = lines[after].start if after < len(lines) else len(text)
             found.append(PrintedContents(lines[first].start, end, announced, tuple(entries)))
         index = max(after, index + 1)
     return sorted(found, key=lambda one: (not one.announced, -len(one.entries) if one.announced else one.start))
