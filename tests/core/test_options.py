@@ -22,7 +22,7 @@ import catena_server
 import catena_view
 from catena import Library
 from catena.effects import Services, Step, run
-from catena.enrichment import CriticalTermOptions, ExpertTerms, RecognizerDetector
+from catena.enrichment import CodeDetector, CriticalTermOptions, ExpertTerms, RecognizerDetector
 from catena.graph import TrainingOptions, WalkOptions
 from catena.library import FixedLength, Preparation, ScorerTraining
 from catena.library.training_questions import FirstStage
@@ -37,6 +37,7 @@ WRONG: dict[Any, dict[str, Any]] = {
     SegmentSearch: {**dict.fromkeys(("budget_tokens", "depth", "most_queries"), 0), "adjust": "x", "header": "x"},
     Limits: dict.fromkeys(("seconds", "seconds_per_page", "memory_bytes", "pages", "bytes", "sections", "chunks"), 0),
     CriticalTermOptions: {"title_weight": 0, "max_words": 0},
+    CodeDetector: {"weight": 0},
     FixedLength: {"tokens": 0},
     FirstStage: {"depth": 0},
     ScorerTraining: {"validation": 1, "fine_tune": True},  # which is of kind="paper"
@@ -52,7 +53,7 @@ RIGHT: tuple[Any, ...] = (
     FirstStage(depth=1), FixedLength(tokens=1), Preparation(passage_tokens=1), PaperQuota(per_view=1),
     ReadingOptions(hits=1, alpha=1, whole=1), ReadingOptions(alpha=0, whole=0), RankFusion(k=0.1),
     ScoreFusion(alpha=0, beta=0, passages=0), ScoreFusion(alpha=1, beta=1e100, passages=1),
-    QuestionLimits(characters=1, conditions=1), ScorerTraining(validation=0.0),
+    QuestionLimits(characters=1, conditions=1), ScorerTraining(validation=0.0), CodeDetector(weight=1),
 )  # fmt: skip
 
 
