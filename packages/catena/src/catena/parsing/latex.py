@@ -195,7 +195,7 @@ class _Writer:
         self._words.append([])
 
     def _argument(self, end: Callable[[str], None]) -> None:
-        """Pass over an option, and take the next argument aside; without braces it is a word, a formula or none."""
+        """Pass over an option, and take the next argument aside; without braces a word, a formula, a sign or none."""
         self.reader.optional()
         found = self.reader.next()
         while found is not None and found.kind == "space":
@@ -208,6 +208,8 @@ class _Writer:
                 return
             case "text" | "math" | "code":
                 self._inline(found)
+            case "command" if (printed := symbol(found.text)) is not None:
+                self._say(printed)
             case _:
                 self.reader.push([found])
         self._close()
