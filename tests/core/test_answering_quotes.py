@@ -277,6 +277,12 @@ def test_long_texts_and_gaps_cost_no_more_than_their_length():
     assert (far.state, far.printed[-12:]) == ("normalised", "Then go away")
 
 
+def test_words_around_a_word_that_was_added_are_one_place():
+    source = passage("One command for a question about a few files, without a library.")
+    (found,) = verify_quotes([Quote(1, "for a few files, without a library.")], [source])
+    assert (found.state, found.printed) == ("near", "a few files, without a library")
+
+
 def test_an_ellipsis_reaches_over_characters_that_stand_for_many():
     source = passage("Begin here now " + "ﷺ " * 290 + "end there then")
     (found,) = verify_quotes([Quote(1, "Begin here … end there")], [source])

@@ -13,13 +13,13 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from heapq import nsmallest
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from catena.text.words import PRINTED_WORD, UNSPACED, negates
@@ -221,7 +221,9 @@ def _with_gaps(source: Wording, spans: Sequence[tuple[int, int]]) -> Located:
 
 _LONGEST_NEAR = 400  # words; beyond, a quote is found as printed or not at all
 _LEAST_EQUAL = 3  # words of a quote that is near
-_TRIED = 3  # places that are looked at more closely
+_HYPHENATED = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1))  # words on either side
+_TRIED = 16  # places that are looked at more closely
+_MANY = 1000  # votes of a word that occurs once; of one that occurs n times, each place has 1/n of it
 
 
 def nearest(quote: Wording, source: Wording) -> Located | None:
@@ -230,28 +232,44 @@ def nearest(quote: Wording, source: Wording) -> Located | None:
     `near`: at most one word in five (and always one) was changed, left out or added, and none of them is a number, a
     code, a unit, a sign or a negation. `altered`: one of them is, and at least six words in ten agree.
     """
-    if len(quote) > _LONGEST_NEAR:
+    length = len(quote)
+    if not 2 <= length <= _LONGEST_NEAR:
         return None
     found = [_compared(quote, source, diagonal) for diagonal in _diagonals(quote, source)]
-    best = min(filter(None, found), key=lambda each: each[:2], default=None)
-    return best[2] if best else None
+    ranked = sorted((each for each in found if each is not None), key=lambda each: each[:2])
+    return ranked[0][2] if ranked else None
+
+
+def _reach(length: int) -> int:
+    return 2 + length // 6
 
 
 def _diagonals(quote: Wording, source: Wording) -> list[int]:
-    """Return a few differences of place (source less quote) at which most words agree, rare words first."""
-    votes: defaultdict[int, float] = defaultdict(float)
+    """Return up to three differences of place (source less quote) at which most words agree, rare words first."""
+    votes: Counter[int] = Counter()
     for word, mine in quote.indexes.items():
         places = source.indexes.get(word, ())
-        for place, index in product(places, mine):
-            votes[place - index] += 1 / len(places)
-    return nsmallest(_TRIED, votes, key=lambda difference: (-votes[difference], difference))
+        for place in places:
+            for index in mine:
+                votes[place - index] += _MANY // len(places)
+    reach = _reach(len(quote))
+    best = nsmallest(_TRIED, votes, key=lambda d: (-votes[d], d))
+    ranked = sorted(best, key=lambda d: (-sum(votes[near] for near in range(d - reach, d + reach + 1)), d))
+    chosen: list[int] = []
+    for diagonal in ranked:
+        if all(abs(diagonal - other) > reach for other in chosen):
+            chosen.append(diagonal)
+        if len(chosen) == 3:
+            break
+    return chosen
 
 
 def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int, Located] | None:
     """Return the number of words that differ, their start, and the place; None where too many differ."""
     length = len(quote)
-    most = max(3, length // 3)  # words that differ
-    window = source.run(diagonal - most, diagonal + length + most)
+    reach = _reach(length)
+    low, high = max(0, diagonal - reach), max(0, diagonal + length + reach + 1)
+    window = source.run(low, high)
     matcher = SequenceMatcher(None, [t.key for t in quote.tokens], [t.key for t in window], autojunk=False)
     codes = matcher.get_opcodes()
     equal = sum(i2 - i1 for tag, i1, i2, _, _ in codes if tag == "equal")
@@ -280,7 +298,7 @@ def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int,
     changed = sum(max(len(said), len(printed)) for said, printed in pairs)
     value = bool(cut) or any(_changes_value(said, printed) for said, printed in pairs)
     near = not value and changed <= max(1, length // 5) and equal >= _LEAST_EQUAL
-    altered = value and changed <= most and equal * 10 >= length * 6
+    altered = value and changed <= max(3, length // 3) and equal * 10 >= length * 6
     if not (near or altered):
         return None
     return changed, first, Located(*source.span(first, last), "near" if near else "altered", tuple(differences))
@@ -289,12 +307,15 @@ def _compared(quote: Wording, source: Wording, diagonal: int) -> tuple[int, int,
 def _unlike(
     said: Sequence[QuoteToken], printed: Sequence[QuoteToken]
 ) -> tuple[Sequence[QuoteToken], Sequence[QuoteToken]]:
-    """Return two runs without what is alike at their ends but for a hyphen in a word: "crosswise", "cross-wise"."""
-    for mine, theirs in ((1, 2), (2, 1)):
-        if _joined(said[-mine:]) == _joined(printed[-theirs:]) is not None:
-            said, printed = said[:-mine], printed[:-theirs]
-        if _joined(said[:mine]) == _joined(printed[:theirs]) is not None:
-            said, printed = said[mine:], printed[theirs:]
+    """Return two runs without what is alike at their ends but for hyphens in words: "crosswise", "cross-wise"."""
+    alike = True
+    while alike and said and printed:
+        alike = False
+        for mine, theirs in _HYPHENATED:
+            if _joined(said[-mine:]) == _joined(printed[-theirs:]) is not None:
+                said, printed, alike = said[:-mine], printed[:-theirs], True
+            elif _joined(said[:mine]) == _joined(printed[:theirs]) is not None:
+                said, printed, alike = said[mine:], printed[theirs:], True
     return said, printed
 
 
