@@ -259,9 +259,10 @@ def _find_moved(aligned: Alignment, source: Sequence[str], answer: Sequence[str]
     """Match runs of two words and more that are left on both sides."""
     pairs: dict[tuple[str, str], deque[int]] = defaultdict(deque)
     for one, pair in enumerate(pairwise(source)):
-        pairs[pair].append(one)
+        if aligned.there[one] < 0:
+            pairs[pair].append(one)
     for other, pair in enumerate(pairwise(answer)):
-        places = pairs.get(pair, deque())
+        places = pairs.get(pair, deque()) if aligned.here[other] < 0 else deque()
         while places and aligned.there[places[0]] >= 0:
             places.popleft()
         run = max(

@@ -279,7 +279,7 @@ def fidelity(
         Shares from 0 to 1, and the faults in the order of the source.
     """
     side = _compare(source_words(source), markdown_words(markdown), options, furniture)
-    return _shares(side, options, _faults(side, options, prompt, markdown_words(previous)))
+    return _shares(side, options, _faults(side, options, prompt, markdown_words(previous, headings_only=True)))
 
 
 def _compare(source: Words, answer: Words, options: FidelityOptions, furniture: Sequence[str]) -> _Comparison:
