@@ -7,13 +7,14 @@ index of names that is made from their titles says the same of this question as 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from catena import Chunk
 from catena.effects import FetchChunks, FetchText, FindNames, NamesFound, Step
 from catena.model import Name, Place, placed_in
 from catena.store import LOOKED_AT, is_value_in, names_besides, names_found, possible_names, possible_patterns
-from catena.text import NameIndex, normalise_term, other_forms, unspaced
+from catena.text import NameIndex, TermMatcher, normalise_term, other_forms, unspaced
 from catena_server.actions import PIECE, piece_id, record_id
 from catena_server.calls import kept_by_id, searched, side_by_side, sorted_rows
 from catena_server.encoding import restored, sendable
@@ -45,13 +46,35 @@ def find_names(request: FindNames, layout: IndexLayout) -> Step[NamesFound]:
         _beginnings_among(dict.fromkeys(begun_by for begun_by, _ in near), layout),
         _properties_among(known, layout),
     )
-    return names_found(
+    found = names_found(
         request,
         known=known,
         near=(unknown for begun_by, unknown in near if begun_by not in begun),
         is_term=lambda name: normalise_term(name) in terms,
         is_property=lambda name: name.text in properties,
     )
+    headed = yield from side_by_side(*(_headed(name, layout) for name in found.known))
+    known = tuple(replace(name, headed=ids) for name, ids in zip(found.known, headed, strict=True))
+    return replace(found, known=known)
+
+
+def _headed(name: Name, layout: IndexLayout) -> Step[tuple[str, ...]]:
+    """Return the ids of the chunks of documents without a name that stand under a heading with it."""
+    body = {
+        "_source": ["path"],
+        "query": {"bool": {"filter": [{"term": {"terms": name.text}}], "must_not": _bearers(name)}},
+        "sort": [{"document": "asc"}, {"position": "asc"}],
+    }
+    rows = yield from sorted_rows(layout.alias("chunks"), body, size=_CHUNKS_AT_ONCE, purpose="names")
+    matcher = TermMatcher([name.text])
+    return tuple(
+        sorted(row["_id"] for row in rows if matcher.all_in("\n".join(restored(row["_source"].get("path", [])))))
+    )
+
+
+def _bearers(name: Name) -> list[dict[str, Any]]:
+    parts = range(0, len(name.documents), _MOST_TERMS)
+    return [{"terms": {"document": name.documents[at : at + _MOST_TERMS]}} for at in parts]
 
 
 def _titles(query: str, layout: IndexLayout) -> Step[dict[str, str]]:
@@ -95,11 +118,8 @@ def _properties_among(known: Sequence[Name], layout: IndexLayout) -> Step[frozen
 
 
 def _is_property(name: Name, layout: IndexLayout) -> Step[bool]:
-    bearers = [
-        {"terms": {"document": name.documents[at : at + _MOST_TERMS]}}
-        for at in range(0, len(name.documents), _MOST_TERMS)
-    ]
-    query = {"bool": {"filter": [{"term": {"terms": name.text}}, {"term": {"kind": "table"}}], "must_not": bearers}}
+    of_tables = [{"term": {"terms": name.text}}, {"term": {"kind": "table"}}]
+    query = {"bool": {"filter": of_tables, "must_not": _bearers(name)}}
     wanted, left = len(name.documents), LOOKED_AT + len(name.documents)
     documents: set[str] = set()
     after: Sequence[Any] = ()

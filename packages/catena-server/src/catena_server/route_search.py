@@ -191,8 +191,11 @@ def filters_of(request: Search | SearchFused) -> tuple[Query, ...]:
     if request.where is not None:
         clauses.append(filter_query(request.where))
     if request.documents is not None:
-        documents = _parts(request.documents, MOST_TERMS)
-        clauses.append(any_of({"terms": {"document": part}} for part in documents))
+        within: list[dict[str, Any]] = [
+            {"terms": {"document": part}} for part in _parts(request.documents, MOST_TERMS)
+        ]
+        within += [{"ids": {"values": part}} for part in _parts(request.besides, MOST) if part]
+        clauses.append(any_of(within))
     if isinstance(request, Search) and request.among is not None:
         clauses.append(any_of({"ids": {"values": part}} for part in _parts(request.among, MOST)))
     return tuple(clauses)

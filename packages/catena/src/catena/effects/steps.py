@@ -144,7 +144,7 @@ class SearchFused:
         k: length of the ranking.
         weights: (route, weight >= 0), each route once.
         vector: of the query, shape (dim,); None where no weight is of "dense".
-        where, documents: as in `Search`.
+        where, documents, besides: as in `Search`.
     """
 
     query: str
@@ -153,6 +153,7 @@ class SearchFused:
     vector: Any = None
     where: Where | None = None
     documents: tuple[str, ...] | None = None
+    besides: tuple[str, ...] = ()
     purpose: str = field(default="search", compare=False)
     waited_for: ClassVar[bool] = True
 

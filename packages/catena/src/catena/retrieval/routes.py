@@ -189,7 +189,13 @@ def in_one_request(
         vector = vectors[0]
     weights = tuple((name, fusion.parts()[name][0]) for name in sorted(table))
     request = SearchFused(
-        query=query, k=scope.k, weights=weights, vector=vector, where=scope.where, documents=scope.documents
+        query=query,
+        k=scope.k,
+        weights=weights,
+        vector=vector,
+        where=scope.where,
+        documents=scope.documents,
+        besides=scope.besides,
     )
     (fused,) = yield [request]
     if isinstance(fused, Fused):

@@ -313,7 +313,7 @@ class Routes:
             documents = state.recent(
                 ("documents", request.query), lambda: whole.search(request.query, DOCUMENTS).down_to(DOCUMENTS)
             )
-            if request.documents is not None:
+            if request.documents is not None and not request.besides:
                 documents = documents.among(_keys(connection, state, _DOCUMENTS, request.documents))
         return searcher.search(request.query, request.k, allowed, documents)
 
