@@ -29,7 +29,7 @@ _MOST_TERMS: Final = 65_536  # in one clause, the default of servers
 
 
 def find_names(request: FindNames, layout: IndexLayout) -> Step[NamesFound]:
-    """Return what a question names, as `catena.store.names` decides it: two rounds of requests, in general.
+    """Return what a question names, as `catena.store.names` decides it: three rounds of requests, in general.
 
     Names of more than `question_names.LONGEST_NAME` characters are not looked for. The passages that decide whether
     a name is a property are taken by document id; the embedded library takes those that were indexed first.
@@ -59,13 +59,15 @@ def find_names(request: FindNames, layout: IndexLayout) -> Step[NamesFound]:
 
 
 def _headed(name: Name, layout: IndexLayout) -> Step[tuple[str, ...]]:
-    """Return the ids of the chunks of documents without a name that stand under a heading with it."""
+    """Return the ids of chunks of other documents under a heading with a name, among the first that print it."""
     body = {
+        "size": _CHUNKS_AT_ONCE,  # one request at each question, however often a name is printed
+        "track_total_hits": False,
         "_source": ["path"],
         "query": {"bool": {"filter": [{"term": {"terms": name.text}}], "must_not": _bearers(name)}},
         "sort": [{"document": "asc"}, {"position": "asc"}],
     }
-    rows = yield from sorted_rows(layout.alias("chunks"), body, size=_CHUNKS_AT_ONCE, purpose="names")
+    rows = (yield from searched(layout.alias("chunks"), body, purpose="names"))["hits"]["hits"]
     matcher = TermMatcher([name.text])
     return tuple(
         sorted(row["_id"] for row in rows if matcher.all_in("\n".join(restored(row["_source"].get("path", [])))))
